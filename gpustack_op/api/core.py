@@ -1,0 +1,67 @@
+"""Projections of the core kinds we only read (or of which we write single fields)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpustack_op.api.meta import KubeObject, Resource
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeCondition(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    capacity: dict[str, str] | None = None
+    conditions: tuple[NodeCondition, ...] | None = None
+
+
+class Node(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NamespaceStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    phase: str = ""
+
+
+class Namespace(KubeObject, frozen=True, gc=False, kw_only=True):
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class Secret(KubeObject, frozen=True, gc=False, kw_only=True):
+    """`data` values are base64 text, as on the wire."""
+
+    data: dict[str, str] | None = None
+
+
+NODES = Resource(
+    "",
+    "v1",
+    "nodes",
+    "Node",
+    Node,
+    annotations=("gpustack.ai/",),
+    labels=(
+        "gpustack.ai/",
+        "feature.gpustack.ai/",
+        "general.feature.gpustack.ai/",
+        "acceleratable.feature.gpustack.ai/",
+        "kubernetes.io/",
+        "feature.node.kubernetes.io/cpu-model.",
+    ),
+)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace)
+SECRETS = Resource("", "v1", "secrets", "Secret", Secret, namespaced=True)

@@ -1,0 +1,169 @@
+"""Projections of Kueue's kinds: the fields we write and the status we decide on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpustack_op.api.meta import KubeObject, Resource
+
+GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+
+
+class TopologyLevel(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    node_label: str = ""
+
+
+class TopologySpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    levels: tuple[TopologyLevel, ...] = ()
+
+
+class Topology(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: TopologySpec = TopologySpec()
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ResourceFlavorSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    node_labels: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_name: str = ""
+
+
+class ResourceFlavor(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class ResourceQuota(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    nominal_quota: str = "0"
+
+
+class FlavorQuotas(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    resources: tuple[ResourceQuota, ...] = ()
+
+
+class ResourceGroup(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    covered_resources: tuple[str, ...] = ()
+    flavors: tuple[FlavorQuotas, ...] = ()
+
+
+class AdmissionCheckRule(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    on_flavors: tuple[str, ...] | None = None
+
+
+class AdmissionChecksStrategy(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    admission_checks: tuple[AdmissionCheckRule, ...] | None = None
+
+
+class FlavorFungibility(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    when_can_borrow: str = ""
+    when_can_preempt: str = ""
+
+
+class BorrowWithinCohort(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    policy: str = ""
+
+
+class Preemption(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    reclaim_within_cohort: str = ""
+    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
+    within_cluster_queue: str = ""
+
+
+class ClusterQueueSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    namespace_selector: dict[str, object] | None = None
+    resource_groups: tuple[ResourceGroup, ...] | None = None
+    admission_checks_strategy: AdmissionChecksStrategy | None = None
+    stop_policy: str = ""
+    flavor_fungibility: FlavorFungibility | None = None
+    preemption: Preemption | None = None
+
+
+class ReservedResource(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    total: str = "0"
+
+
+class FlavorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    resources: tuple[ReservedResource, ...] | None = None
+
+
+class ClusterQueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    conditions: tuple[Condition, ...] | None = None
+    flavors_reservation: tuple[FlavorReservation, ...] | None = None
+    reserving_workloads: int = 0
+    admitted_workloads: int = 0
+
+
+class ClusterQueue(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+    status: ClusterQueueStatus = ClusterQueueStatus()
+
+
+class LocalQueueSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    cluster_queue: str = ""
+    stop_policy: str = ""
+
+
+class LocalQueue(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: LocalQueueSpec = LocalQueueSpec()
+
+
+class AdmissionCheckSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    controller_name: str = ""
+
+
+class AdmissionCheckStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    conditions: tuple[Condition, ...] | None = None
+
+
+class AdmissionCheck(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    status: AdmissionCheckStatus = AdmissionCheckStatus()
+
+
+class PodSetAssignment(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    flavors: dict[str, str] | None = None
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    cluster_queue: str = ""
+    pod_set_assignments: tuple[PodSetAssignment, ...] | None = None
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    conditions: tuple[Condition, ...] | None = None
+    admission: Admission | None = None
+
+
+class Workload(KubeObject, frozen=True, gc=False, kw_only=True):
+    status: WorkloadStatus = WorkloadStatus()
+
+
+TOPOLOGIES = Resource(GROUP, VERSION, "topologies", "Topology", Topology)
+RESOURCE_FLAVORS = Resource(
+    GROUP, VERSION, "resourceflavors", "ResourceFlavor", ResourceFlavor, annotations=("note.gpustack.ai/",)
+)
+CLUSTER_QUEUES = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", ClusterQueue)
+LOCAL_QUEUES = Resource(
+    GROUP, VERSION, "localqueues", "LocalQueue", LocalQueue, namespaced=True, annotations=("schedule.gpustack.ai/",)
+)
+ADMISSION_CHECKS = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", AdmissionCheck)
+WORKLOADS = Resource(GROUP, VERSION, "workloads", "Workload", Workload, namespaced=True)
