@@ -16,11 +16,10 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
+from gpustack_op.agent.cpu import Count, Cpu, Positive
 from gpustack_op.agent.fields import FieldError, convert
 from gpustack_op.api.quantity import Quantity, QuantityError
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -31,26 +30,6 @@ class InventoryError(Exception):
 class OsRelease(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     id: str = ""
     version_id: str = ""
-
-
-class Cpu(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`cores` counts logical cores. Cache sizes are bytes, `hz` and `boost_freq` hertz; None is unknown."""
-
-    vendor: str = ""
-    family: Count | None = None
-    model: Count | None = None
-    name: str = ""
-    cores: Positive
-    physical_cores: Positive | None = None
-    threads_per_core: Positive | None = None
-    stepping: Count | None = None
-    hz: Count | None = None
-    boost_freq: Count | None = None
-    cache_line: Count | None = None
-    cache_l1i: Count | None = msgspec.field(default=None, name="cacheL1i")
-    cache_l1d: Count | None = msgspec.field(default=None, name="cacheL1d")
-    cache_l2: Count | None = None
-    cache_l3: Count | None = None
 
 
 class Driver(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
