@@ -25,6 +25,9 @@ NANO: Final = 10**9
 LONGEST_TEXT: Final = 1000
 LARGEST_EXPONENT: Final = 1000
 
+QUANTITY_RULE: Final = "type(self) == int || isQuantity(self)"
+"""What a schema demands of a quantity field, in CEL."""
+
 Form = Literal["decimal", "exponent", "binary"]
 """The family of suffixes a quantity was written with; Kubernetes prints a quantity in the family it was written in."""
 
@@ -130,10 +133,7 @@ class Quantity:
         return {
             "x-kubernetes-int-or-string": True,
             "x-kubernetes-validations": [
-                {
-                    "rule": "type(self) == int || isQuantity(self)",
-                    "message": "must be a quantity, such as 500m, 2 or 1.5Gi",
-                }
+                {"rule": QUANTITY_RULE, "message": "must be a quantity, such as 500m, 2 or 1.5Gi"}
             ],
         }
 
