@@ -1,0 +1,37 @@
+"""Kubeconfigs that hold everything they need, so that a person can copy one anywhere."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import yaml
+
+from devcluster.certificates import KeyPair, write_private
+
+
+def write_kubeconfig(path: Path, *, cluster: str, server: str, authority: bytes, user: str, pair: KeyPair) -> Path:
+    """`server` is a URL, `authority` and `pair` are PEM. The file is the user's alone, since it holds a private key."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _text(authority)}}],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": _text(pair.certificate),
+                    "client-key-data": _text(pair.key),
+                },
+            }
+        ],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
+        "current-context": cluster,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, yaml.safe_dump(content, sort_keys=False).encode())
+    return path
+
+
+def _text(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

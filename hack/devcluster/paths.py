@@ -1,0 +1,84 @@
+"""Where the development cluster keeps its files.
+
+Everything of one cluster is under `.state/<name>/` of this repository; binaries are shared by all checkouts, under
+the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TOOLS = Path(__file__).resolve().parent / "tools"
+MACHINES = REPOSITORY / "hack" / "machines"
+MANIFESTS = REPOSITORY / "manifests"
+KUEUE_CONFIGURATION = MANIFESTS / "kueue" / "config.yaml"
+
+NAME_VARIABLE = "GPUSTACK_DEVCLUSTER"
+"""The environment variable that says which cluster a command means."""
+
+DEFAULT_NAME = "demo"
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+def cache_root() -> Path:
+    """`$XDG_CACHE_HOME/gpustack-op`, or the same under `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpustack-op"
+
+
+def selected_name() -> str:
+    return os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files of one cluster."""
+
+    name: str
+    root: Path
+
+    @classmethod
+    def of(cls, name: str, *, state: Path = REPOSITORY / ".state") -> Layout:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f'cluster name "{name}": use at most 40 lower-case letters, digits and dashes, a letter or digit at both ends'
+            )
+        return cls(name, state / name)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's; what a person exports as KUBECONFIG."""
+        return self.root / "kubeconfig"
+
+    @property
+    def certificates(self) -> Path:
+        return self.root / "certificates"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.root / "audit.log"
+
+    @property
+    def pids(self) -> Path:
+        """One file a running process, named by its part."""
+        return self.root / "pids"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor for as long as it lives."""
+        return self.root / "lock"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "control.sock"
+
+    def log(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
