@@ -3,7 +3,7 @@
 Guarantees   A key is `<manufacturer>-<identity>`, at most 54 characters (room for `.capacity` in a label's name) and
              legal there; never a bare manufacturer: of a CPU nobody has described yet the key is None, not a guess.
 Assumptions  The manufacturer comes from Node Feature Discovery's label, the product name from the node's own agent.
-             Whoever publishes a key waits for both (`CpuFacts.complete`) or for the end of its patience.
+             Whoever publishes a key waits for both (`CpuIdentity.complete`) or for the end of its patience.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNRESOLVED = "@"
 
 
 @dataclass(frozen=True, slots=True)
-class CpuFacts:
+class CpuIdentity:
     """What is known of a node's CPU; empty is unknown. `model` is the number that vendors give within a family."""
 
     vendor: str = ""
@@ -36,9 +36,9 @@ class CpuFacts:
     model: str = ""
 
     @staticmethod
-    def of(node_labels: Mapping[str, str], reported: Mapping[str, str]) -> CpuFacts:
+    def of(node_labels: Mapping[str, str], reported: Mapping[str, str]) -> CpuIdentity:
         """From the Node's labels and the attributes of its agent's report."""
-        return CpuFacts(
+        return CpuIdentity(
             vendor=node_labels.get(labels.CPU_VENDOR, ""),
             name=known(reported, "name"),
             family=node_labels.get(labels.CPU_FAMILY, ""),
@@ -51,7 +51,7 @@ class CpuFacts:
         return bool(self.vendor and self.name)
 
 
-def general_key(facts: CpuFacts) -> str | None:
+def general_key(facts: CpuIdentity) -> str | None:
     """The best key these facts give: by product name, else by family and model, else none."""
     manufacturer = _manufacturer(facts.vendor)
     identity = _identity(facts, manufacturer)
@@ -70,11 +70,12 @@ def _manufacturer(vendor: str) -> str:
     return GENERIC if word in {"", "vendorunknown"} else word
 
 
-def _identity(facts: CpuFacts, manufacturer: str) -> str:
+def _identity(facts: CpuIdentity, manufacturer: str) -> str:
     budget = KEY_LIMIT - len(manufacturer) - 1
-    by_name = slug(facts.name, prefix=manufacturer, limit=budget, cruft=True)
+    name = "" if facts.name.startswith(_UNRESOLVED) else facts.name
+    by_name = slug(name, prefix=manufacturer, limit=budget, cruft=True)
     if by_name:
         return by_name
     if facts.family and facts.model:
         return slug(f"{facts.family}-{facts.model}", limit=budget)
-    return f"cpu-{short_hash(facts.name)}" if facts.name.strip() else ""
+    return f"cpu-{short_hash(name)}" if name.strip() else ""

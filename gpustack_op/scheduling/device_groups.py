@@ -38,6 +38,8 @@ class RawCard:
     name: str = ""
     minor: int | None = None
     pci_bus_id: str = ""
+    numa_affinity: str = ""
+    cpu_affinity: str = ""
     memory_mib: int | None = None
     bus_width: int | None = None
     ecc_enabled: bool | None = None
@@ -125,13 +127,18 @@ def _card(index: int, raw: RawCard, product: Product, manufacturers: Manufacture
         id=raw.uuid,
         index=index,
         physical_indexes=None if raw.minor is None else (raw.minor,),
-        topology=CardTopology(pci_bus_id=raw.pci_bus_id) if raw.pci_bus_id else None,
+        topology=_topology(raw),
         status=CardStatus(
             unhealthy=not raw.healthy,
             logical_sliced=_logical(raw, product, manufacturers),
             physical_sliced=_physical(raw),
         ),
     )
+
+
+def _topology(raw: RawCard) -> CardTopology | None:
+    topology = CardTopology(pci_bus_id=raw.pci_bus_id, numa_affinity=raw.numa_affinity, cpu_affinity=raw.cpu_affinity)
+    return None if topology == CardTopology() else topology
 
 
 def _logical(raw: RawCard, product: Product, manufacturers: Manufacturers) -> LogicalSliced | None:

@@ -111,11 +111,11 @@ def _group_labels(group: DeviceGroup) -> dict[str, str]:
         accelerator(group.manufacturer): TRUE,
         accelerator(key): TRUE,
         accelerator(key, "product"): label_value(group.name) or group.id,
-        accelerator(key, "memory"): mebibytes_text(group.memory),
         accelerator(key, "cores"): str(group.cores),
         accelerator(key, "count"): str(len(group.accelerators or ())),
     }
     known = {
+        accelerator(key, "memory"): mebibytes_text(group.memory) if group.memory else "",
         accelerator(group.manufacturer, "driver-version"): label_value(group.driver_version),
         accelerator(group.manufacturer, "runtime-version"): label_value(group.runtime_version),
         accelerator(key, "family"): label_value(group.family),
@@ -124,13 +124,14 @@ def _group_labels(group: DeviceGroup) -> dict[str, str]:
     return required | {name: value for name, value in known.items() if value}
 
 
+def general_keys(labels: Mapping[str, str]) -> list[str]:
+    """The CPU keys that a node's labels name, sorted; a manufacturer alone is none."""
+    return sorted(key for key in _marked(labels, GENERAL_PREFIX) if "-" in key)
+
+
 def accelerator_keys(labels: Mapping[str, str], manufacturers: Manufacturers = MANUFACTURERS) -> list[str]:
     """The accelerator keys that a node's labels name, sorted."""
-    marked = (
-        label.removeprefix(ACCELERATOR_PREFIX)
-        for label, value in labels.items()
-        if value == TRUE and label.startswith(ACCELERATOR_PREFIX)
-    )
+    marked = _marked(labels, ACCELERATOR_PREFIX)
     return sorted(key for key in marked if "-" in key and manufacturer_of(key) in manufacturers)
 
 
@@ -162,9 +163,15 @@ def pool_labels(
 
 
 def flavor_selector(labels: Mapping[str, str]) -> Selector | None:
-    """The flavors that a pool with these labels is made of. None selects nothing."""
+    """The flavors that a pool with these labels is made of. None selects nothing.
+
+    A pool of accelerators that names none would be a pool of all of them: that, too, is nothing.
+    """
+    marks = _feature_marks(labels)
+    if labels.get(ACCELERATABLE) == TRUE and not any(key.startswith(ACCELERATOR_PREFIX) for key in marks):
+        return None
     discriminators = {ACCELERATABLE: labels[ACCELERATABLE]} if ACCELERATABLE in labels else {}
-    discriminators |= _feature_marks(labels)
+    discriminators |= marks
     return _system(labels) | discriminators if discriminators else None
 
 
@@ -190,3 +197,8 @@ def _system(labels: Mapping[str, str]) -> dict[str, str]:
 def _feature_marks(labels: Mapping[str, str]) -> dict[str, str]:
     prefixes = (GENERAL_PREFIX, ACCELERATOR_PREFIX)
     return {key: value for key, value in labels.items() if value == TRUE and key.startswith(prefixes)}
+
+
+def _marked(labels: Mapping[str, str], prefix: str) -> list[str]:
+    """What stands behind the prefix in the labels whose value is exactly `true`."""
+    return [key.removeprefix(prefix) for key, value in labels.items() if value == TRUE and key.startswith(prefix)]
