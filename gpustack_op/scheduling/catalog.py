@@ -21,7 +21,7 @@ from gpustack_op.scheduling.manufacturers import GENERIC
 Row = dict[str, Any]
 
 
-def catalog(flavors: Iterable[ResourceFlavor], devices: Iterable[Devices], *, aware: bool) -> list[Row]:
+def catalog_rows(flavors: Iterable[ResourceFlavor], devices: Iterable[Devices], *, aware: bool) -> list[Row]:
     """The rows as objects to apply. `aware` tells CPUs apart."""
     nodes = tuple(devices)
     rows: dict[str, Row] = {}

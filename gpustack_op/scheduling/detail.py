@@ -17,9 +17,7 @@ from gpustack_op.scheduling.pools import feeds, type_labels
 from gpustack_op.scheduling.sliced_detail import sliced_detail
 
 
-def pool_detail(
-    spec: InstanceTypeSpec, flavors: Iterable[ResourceFlavor], devices: Iterable[Devices]
-) -> dict[str, Any]:
+def detail(spec: InstanceTypeSpec, flavors: Iterable[ResourceFlavor], devices: Iterable[Devices]) -> dict[str, Any]:
     """The detail as JSON; empty when there is nothing to tell."""
     pool_labels = type_labels(spec)
     described = next(iter(live_facts(flavor for flavor in flavors if feeds(flavor, pool_labels))), None)
@@ -43,10 +41,10 @@ def runtime_versions(groups: Iterable[DeviceGroup]) -> list[str]:
     return [found[version] for version in sorted(found)]
 
 
-def sliced_json(detail: SlicedDetail | None) -> dict[str, Any]:
-    if detail is None:
+def sliced_json(capability: SlicedDetail | None) -> dict[str, Any]:
+    if capability is None:
         return {}
-    logical, physical = detail.logical, detail.physical
+    logical, physical = capability.logical, capability.physical
     return _known(
         {
             "logical": logical

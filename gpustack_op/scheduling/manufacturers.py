@@ -6,7 +6,7 @@ Promises  Every name of a resource an accelerator is advertised or charged under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -135,6 +135,9 @@ class Manufacturers:
 
     def ids(self) -> tuple[str, ...]:
         return tuple(self._by_id)
+
+    def __iter__(self) -> Iterator[Manufacturer]:
+        return iter(self.all())
 
     def __contains__(self, manufacturer_id: str) -> bool:
         return manufacturer_id in self._by_id
