@@ -19,6 +19,7 @@ import yaml
 from gpustack_op.agent.cpu import Count, Cpu, Positive
 from gpustack_op.agent.fields import FieldError, convert
 from gpustack_op.api.quantity import Quantity, QuantityError
+from gpustack_op.scheduling.manufacturers import MANUFACTURERS
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -164,6 +165,8 @@ def _cards(raw: Sequence[Any], file: str) -> tuple[tuple[Accelerator, ...], tupl
     for index, entry in enumerate(raw):
         try:
             card = convert(entry, Accelerator)
+            if card.manufacturer not in MANUFACTURERS:
+                raise FieldError("manufacturer", card.manufacturer, f"write one of {', '.join(MANUFACTURERS.ids())}")
             if card.uuid in cards:
                 raise FieldError("uuid", card.uuid, "give each card its own; another card above has this one")
             cards[card.uuid] = card

@@ -93,6 +93,12 @@ def test_any_product_name_is_a_legal_input(name: str) -> None:
             id="no manufacturer",
         ),
         pytest.param(
+            "{manufacturer: acme, uuid: GPU-2}",
+            'f.yaml: accelerators[1] (GPU-2): manufacturer "acme": write one of amd, ascend, cambricon, hygon, iluvatar, '
+            "metax, mthreads, nvidia, thead",
+            id="a manufacturer that nobody knows",
+        ),
+        pytest.param(
             "{manufacturer: nvidia, uuid: GPU-1}",
             'f.yaml: accelerators[1] (GPU-1): uuid "GPU-1": give each card its own; another card above has this one',
             id="the uuid of another card",
