@@ -22,7 +22,7 @@ class Placement(Model):
 
 
 class PhysicalProfile(Model):
-    """A hardware partition that this accelerator can hold."""
+    """A kind of hardware partition."""
 
     name: str
     """Profile, such as 1g.10gb."""
@@ -30,14 +30,14 @@ class PhysicalProfile(Model):
     memory_mib: Count = 0
     """Memory of one such partition in MiB."""
 
-    compute_slices: Count = 0
+    compute_slices: Count | None = None
     """Compute slices that one such partition takes."""
 
-    memory_slices: Count = 0
+    memory_slices: Count | None = None
     """Memory slices that one such partition takes."""
 
     count: Count = 0
-    """Most partitions of this profile on one empty accelerator."""
+    """Most partitions of this profile at once."""
 
     placements: tuple[Placement, ...] | None = None
     """Every place such a partition may take on an empty accelerator."""
@@ -57,10 +57,10 @@ class PhysicalSliced(Model):
     """Partitioning in hardware, reported while the accelerator is in such a mode."""
 
     count: Count = 0
-    """Most partitions; above 0 the accelerator serves partitions only."""
+    """Most partitions; an accelerator with more than 0 serves partitions only."""
 
     profiles: Annotated[tuple[PhysicalProfile, ...], list_map("name")] | None = None
-    """Partitions it can hold."""
+    """Kinds of partition on offer."""
 
 
 class CardStatus(Model):
@@ -114,46 +114,13 @@ class Card(Model):
     """What it can do now."""
 
 
-class GroupLogicalSliced(Model):
-    """Slicing in software, summed over a group."""
-
-    count: Count = 0
-    """Most slices in all."""
-
-    cores_percentage_overcommit: bool | None = None
-    """Whether the compute shares of one accelerator's slices may add up to more than 100 percent."""
-
-
-class GroupProfile(Model):
-    """A partition profile, summed over a group."""
-
-    name: str
-    """Profile, such as 1g.10gb."""
-
-    count: Count = 0
-    """Most partitions of this profile in all."""
-
-    memory_mib: Count = 0
-    """Memory of one such partition in MiB."""
-
-
-class GroupPhysicalSliced(Model):
-    """Partitioning in hardware, summed over a group."""
-
-    count: Count = 0
-    """Most partitions in all."""
-
-    profiles: Annotated[tuple[GroupProfile, ...], list_map("name")] | None = None
-    """Profiles on offer."""
-
-
 class GroupSlicedDetail(Model):
-    """What the accelerators of a group could be divided into."""
+    """What the accelerators of a group could be divided into, summed."""
 
-    logical: GroupLogicalSliced | None = None
+    logical: LogicalSliced | None = None
     """Slicing in software."""
 
-    physical: GroupPhysicalSliced | None = None
+    physical: PhysicalSliced | None = None
     """Partitioning in hardware."""
 
 

@@ -14,22 +14,12 @@ from gpustack_op.api.worker import INSTANCE_TYPES
 _ONLY: Final = "only displayName, description and inactive may change"
 
 
-def _frozen(field: str, absent: str) -> dict[str, Any]:
-    """The field keeps the value it was created with; absent and empty are the same."""
+def _frozen(field: str) -> dict[str, Any]:
+    """The field keeps what it was created with, be it nothing."""
     return rule(
-        f"self.?{field}.orValue({absent}) == oldSelf.?{field}.orValue({absent})",
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
         f"{field} is immutable; {_ONLY}",
         field=f".{field}",
-    )
-
-
-def _frozen_quantity(field: str) -> dict[str, Any]:
-    """As `_frozen`, where a number and its text are the same."""
-    path = field.replace(".", ".?")
-    return rule(
-        f"string(self.?{path}.orValue('')) == string(oldSelf.?{path}.orValue(''))",
-        f"{field} is immutable; {_ONLY}",
-        field=f".{field.split('.', maxsplit=1)[0]}",
     )
 
 
@@ -92,9 +82,8 @@ class InstanceTypeSpec(Model):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
-                _frozen("acceleratable", "false"),
-                *(_frozen(field, "''") for field in ("acceleratorGroup", "generalGroup", "os", "arch")),
-                *(_frozen_quantity(field) for field in ("unitResources.cpu", "unitResources.ram", "localStorage")),
+                *(_frozen(field) for field in ("acceleratable", "acceleratorGroup", "generalGroup", "os", "arch")),
+                *(_frozen(field) for field in ("unitResources", "localStorage")),
                 *(_descriptor(field) for field in ("manufacturer", "product", "family", "memory", "cores", "feature")),
             ]
         }

@@ -25,8 +25,8 @@ NANO: Final = 10**9
 LONGEST_TEXT: Final = 1000
 LARGEST_EXPONENT: Final = 1000
 
-QUANTITY_RULE: Final = "type(self) == int || isQuantity(self)"
-"""What a schema demands of a quantity field, in CEL."""
+QUANTITY_RULE: Final = "type(self) == int || (isQuantity(self) && self.matches('^[+-]?[.]?[0-9]'))"
+"""What a schema demands of a quantity field, in CEL. isQuantity alone would take a lone sign, dot or suffix for 0."""
 
 Form = Literal["decimal", "exponent", "binary"]
 """The family of suffixes a quantity was written with; Kubernetes prints a quantity in the family it was written in."""
