@@ -26,6 +26,7 @@ from gpustack_op.runtime.backoff import Backoff
 from gpustack_op.runtime.clock import WallClock, wall_clock
 from gpustack_op.runtime.errors import NETWORK_ERRORS, ApiError, Conflict, NotFound
 from gpustack_op.runtime.logging import logger
+from gpustack_op.runtime.selector import Selector
 from gpustack_op.runtime.webhook.certificates import signed_by
 from gpustack_op.runtime.webhook.key_material import load
 from gpustack_op.runtime.webhook.keyring import OVERLAP, Keyring, renewed, stored_form
@@ -43,6 +44,9 @@ SAFETY_SECONDS = 300.0
 
 PAUSE_SECONDS = 1.0
 """Between two passes at the least, so that a quarrel with another writer stays slow."""
+
+FIRST_DELAY = 0.5
+"""Seconds before a failed pass is repeated the first time."""
 
 _ATTEMPTS = 5
 """Reads of the Secret in one pass before another replica that is always first becomes an error."""
@@ -73,6 +77,14 @@ class Plan:
     registrations: tuple[Registration, ...]
     conversions: tuple[str, ...] = ()
     field_manager: str = "webhook-registration"
+
+    def watched(self) -> list[tuple[Resource[Any], Selector]]:
+        """The collections whose changes should wake the keeper."""
+        named: list[tuple[Resource[Any], Selector]]
+        named = [(STORED_SECRETS, Selector(fields=f"metadata.name={self.secret}", namespace=self.namespace))]
+        named += [(r.resource, Selector(fields=f"metadata.name={r.name}")) for r in self.registrations]
+        named += [(CONVERTED_DEFINITIONS, Selector(fields=f"metadata.name={name}")) for name in self.conversions]
+        return named
 
 
 def always() -> bool:
@@ -130,7 +142,7 @@ class CertificateKeeper:
         self._serve(await self._keyring())
 
     async def _until_done(self, attempt: Callable[[], Awaitable[None]]) -> None:
-        backoff = Backoff(first=0.5)
+        backoff = Backoff(first=FIRST_DELAY)
         while True:
             try:
                 await attempt()
