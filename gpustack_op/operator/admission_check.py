@@ -1,0 +1,60 @@
+"""Keeps the AdmissionCheck that every accelerated queue lists, and says that its controller is there.
+
+Owns      the AdmissionCheck `gpustack-node-devices` and its condition `Active`.
+Never     judges a Workload here: accelerated Workloads wait at the check until a judge is running.
+Woken by  AdmissionChecks.
+Promises  a deleted or edited check is put back; a settled cluster sees no write.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from gpustack_op.api.kueue import ADMISSION_CHECKS, AdmissionCheck
+from gpustack_op.operator.informers import Informers
+from gpustack_op.runtime.apply import Owned, Writer
+from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.scheduling import labels, names
+
+STATUS = Owned(ignored=("status.conditions.*.lastTransitionTime",))
+CONTROLLER_NAME = "worker.gpustack.ai/node-devices"
+
+
+def wanted_check() -> dict[str, Any]:
+    return {
+        "metadata": {"name": names.NODE_DEVICES_CHECK, "labels": {labels.PART_OF: "gpustack-operator"}},
+        "spec": {"controllerName": CONTROLLER_NAME},
+    }
+
+
+def active_condition(check: AdmissionCheck, now: datetime) -> dict[str, Any]:
+    return {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "the per-card check is running",
+        "observedGeneration": check.metadata.generation,
+        "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+class AdmissionCheckReconciler:
+    name = "admission-check"
+    ONLY = Request(names.NODE_DEVICES_CHECK)
+
+    def __init__(self, informers: Informers, writer: Writer) -> None:
+        self.informers = informers
+        self.writer = writer
+
+    async def reconcile(self, request: Request) -> Result:
+        if request != self.ONLY:
+            return DONE
+        present = self.informers.checks.get(names.NODE_DEVICES_CHECK)
+        if present is not None and present.deleting:
+            return DONE
+        check = await self.writer.converge(ADMISSION_CHECKS, wanted_check(), present) or present
+        if check is not None:
+            status = {"conditions": [active_condition(check, datetime.now(UTC))]}
+            await self.writer.converge_status(ADMISSION_CHECKS, status, check, owned=STATUS)
+        return DONE

@@ -1,0 +1,113 @@
+"""Keeps every InstanceType's status: what is free in its pool, in which phase it is and why.
+
+Owns      the whole status of InstanceTypes.
+Never     writes a spec, nor any other kind.
+Woken by  InstanceType (primary), ClusterQueue of its name, Devices, ResourceFlavors, settings.
+Promises  views follow the ledgers and the queue; a settled cluster sees no write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpustack_op.api.kueue import ResourceFlavor
+from gpustack_op.api.worker import INSTANCE_TYPES, Devices, InstanceType
+from gpustack_op.operator.informers import Informers
+from gpustack_op.operator.instance_type_phase import PhaseReport, Situation, phase_of
+from gpustack_op.operator.ownership import is_pool
+from gpustack_op.operator.queue_stages import listed_flavors
+from gpustack_op.operator.settings.live import LiveSettings
+from gpustack_op.runtime.apply import Writer
+from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.scheduling import labels, names
+from gpustack_op.scheduling.accelerator_key import accelerator_key
+from gpustack_op.scheduling.detail import detail
+from gpustack_op.scheduling.pool_views import PoolViews, pool_views
+from gpustack_op.scheduling.pools import feeds, pool_plan, type_labels
+from gpustack_op.scheduling.summary import summary
+
+
+def wanted_status(type_: InstanceType, views: PoolViews, told: dict[str, Any], report: PhaseReport) -> dict[str, Any]:
+    return {
+        "phase": str(report.phase),
+        "phaseMessage": report.message,
+        "entrance": names.entrance(type_.name),
+        "detail": told,
+        "summary": summary(type_.spec, views),
+        **views.as_json(),
+    }
+
+
+def pool_in_words(type_: InstanceType) -> str:
+    """What the pool asks of a node, as a person would say it."""
+    spec = type_.spec
+    cpu = spec.general_group if spec.general_group not in {None, "", "generic"} else None
+    hardware = " with ".join(part for part in (spec.accelerator_group, cpu) if part) or "CPU cores"
+    return f"{hardware} on {spec.os}/{spec.arch}"
+
+
+class InstanceTypeStatusReconciler:
+    name = "instance-type-status"
+
+    def __init__(self, informers: Informers, writer: Writer, settings: LiveSettings) -> None:
+        self.informers = informers
+        self.writer = writer
+        self.settings = settings
+        informers.devices.add_index("accelerator", accelerators_of)
+
+    async def reconcile(self, request: Request) -> Result:
+        type_ = self.informers.types.get(request.name)
+        if type_ is None:
+            return DONE
+        marks = type_labels(type_.spec)
+        devices = self._devices(type_, marks)
+        flavors = [flavor for flavor in self.informers.flavors.all() if feeds(flavor, marks)]
+        queue = self.informers.queues.get(type_.name)
+        views = pool_views(
+            accelerator_group=(type_.spec.accelerator_group or "") if type_.spec.acceleratable else "",
+            queue=queue if queue is not None and is_pool(queue) else None,
+            devices=devices,
+            overcommit=self.settings.current.instance_general_resources_overcommit,
+        )
+        told = detail(type_.spec, flavors, devices)
+        await self.writer.converge_status(
+            INSTANCE_TYPES, wanted_status(type_, views, told, phase_of(self._situation(type_, flavors))), type_
+        )
+        return DONE
+
+    def _situation(self, type_: InstanceType, flavors: list[ResourceFlavor]) -> Situation:
+        queue = self.informers.queues.get(type_.name)
+        listed = {flavor.name for flavor in listed_flavors(queue)} if queue else set()
+        plan = pool_plan(type_labels(type_.spec), flavors, listed=listed)
+        return Situation(
+            name=type_.name,
+            pool=pool_in_words(type_),
+            deleting=type_.deleting,
+            inactive=bool(type_.spec.inactive),
+            kueue_missing=self.informers.queues.missing,
+            queue=queue,
+            foreign_queue=queue is not None and not is_pool(queue),
+            backed=bool(plan.flavors),
+            left_out=plan.left_out,
+        )
+
+    def _devices(self, type_: InstanceType, marks: dict[str, str]) -> list[Devices]:
+        selector = labels.devices_selector(marks)
+        candidates = self.informers.devices.by_index("accelerator", type_.spec.accelerator_group or "")
+        return [devices for devices in candidates if labels.selects(selector, devices.labels)]
+
+    # --- What wakes it ------------------------------------------------------------------------------------------
+
+    def types_of_flavor(self, flavor: ResourceFlavor) -> list[Request]:
+        return [Request(t.name) for t in self.informers.types.all() if feeds(flavor, type_labels(t.spec))]
+
+    def types_of_devices(self, devices: Devices) -> list[Request]:
+        present = set(accelerators_of(devices))
+        return [Request(t.name) for t in self.informers.types.all() if t.spec.accelerator_group in present]
+
+
+def accelerators_of(devices: Devices) -> list[str]:
+    """The accelerator keys of a node's cards."""
+    capable = {accelerator_key(group.manufacturer, group.id) for group in devices.spec.groups or ()}
+    accounted = {accelerator_key(group.manufacturer, group.id) for group in devices.status.groups or ()}
+    return sorted(capable | accounted)
