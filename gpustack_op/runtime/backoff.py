@@ -1,7 +1,7 @@
 """Growing, jittered delays between attempts.
 
-Guarantees   Each delay is about twice the last, up to a longest one; two clients that failed together part ways. What the
-             server asked for is a lower bound, up to a cap, so that a nonsensical header stops nobody for a day.
+Guarantees   Each delay is about twice the last, up to a longest one; two clients that failed together part ways. What
+             the server asked for is a lower bound, up to a cap, so that a nonsensical header stops nobody for a day.
 Assumptions  The owner calls `reset` after a success that lasted.
 Recovery     None needed.
 """
@@ -23,7 +23,7 @@ class Backoff:
     def __init__(
         self, *, first: float = 0.2, longest: float = 30.0, random: Callable[[], float] = random.random
     ) -> None:
-        """`first` and `longest` are seconds: the defaults stay out of the way of a restart and are gentle with an outage."""
+        """Seconds: the defaults stay out of the way of a restart and are gentle with an outage."""
         self._first = first
         self._longest = longest
         self._random = random

@@ -1,7 +1,8 @@
 """Where the API server is and how to prove who we are.
 
 Guarantees   `from_environment` reads what a Pod is given: two variables and two files, whose places the variables
-             GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE can move, so that a program outside a cluster is started the same way.
+             GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE can move, so that a program outside a cluster is started the
+             same way.
 Assumptions  Whoever holds a kubeconfig instead uses `kubeconfig.load`, which needs a heavier library.
 Recovery     What is missing is named, with the variable that would supply it.
 """

@@ -1,11 +1,11 @@
 """Keeps the bearer token, and the certificates we trust and show, as fresh as their files.
 
-Guarantees   A changed token is used within `interval` seconds, and at once after the server refused the old one; a new
-             certificate authority is used for every connection made after that.
-Assumptions  Files are swapped by a symlink or written anew; reading them does not block (a memory file system, or a few
-             kilobytes of a local disk).
-Recovery     A file that is empty, half-written or gone for a moment keeps what was read before; one log line says so, and
-             one says when it is good again.
+Guarantees   A changed token is used within `interval` seconds, and at once after the server refused the old one; a
+             new certificate authority is used for every connection made after that.
+Assumptions  Files are swapped by a symlink or written anew; reading them does not block (a memory file system, or a
+             few kilobytes of a local disk).
+Recovery     A file that is empty, half-written or gone for a moment keeps what was read before; one log line says so,
+             and one says when it is good again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-
 
 from gpustack_op.runtime.config import ClientConfig, ConfigError
 from gpustack_op.runtime.logging import logger

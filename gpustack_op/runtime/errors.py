@@ -1,8 +1,8 @@
 """What the API server can refuse, as one tree of exceptions.
 
 Policy
-  An answer with a status of 400 or more becomes an `ApiError`, or the subclass for its reason. Callers catch the subclass
-  they can deal with and let the rest travel: the controller retries with back-off.
+  An answer that is no success becomes an `ApiError`, or the subclass for its reason. Callers catch the subclass they
+  can deal with and let the rest travel: the controller retries with back-off.
   A connection that broke, could not be made or took too long is no answer: it stays what aiohttp and the operating
   system call it, and `NETWORK_ERRORS` names them all. Nobody else needs to know aiohttp.
 

@@ -1,8 +1,9 @@
 """A client configuration from a kubeconfig.
 
-Guarantees   Whatever kubernetes-asyncio understands works: files, inline data, exec plugins, OIDC with refresh. Credentials
-             are looked at again when the client asks, and a refused plugin credential is fetched anew.
-Assumptions  Importing the reader costs 70 MiB and most of a second, so nobody imports it who was not given a kubeconfig.
+Guarantees   Whatever kubernetes-asyncio understands works: files, inline data, exec plugins, OIDC with refresh.
+             Credentials are looked at again when the client asks, and a refused plugin credential is fetched anew.
+Assumptions  Importing the reader costs 70 MiB and most of a second, so nobody imports it who was not given a
+             kubeconfig.
 Recovery     An unreadable file, or a plugin that fails at the start, raises ConfigError with its text.
 """
 

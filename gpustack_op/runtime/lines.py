@@ -1,7 +1,7 @@
 """Cuts a stream of bytes into lines.
 
-Guarantees   A line may be of any size and may arrive cut at any byte; it is joined once. What follows the last line break
-             is never given out: it is a line only when it is whole.
+Guarantees   A line may be of any size and may arrive cut at any byte; it is joined once. What follows the last line
+             break is never given out: it is a line only when it is whole.
 Assumptions  The API server escapes line breaks inside an object.
 Recovery     None needed.
 """

@@ -1,7 +1,7 @@
 """One exchange with the API server: a request goes out with fresh credentials, an answer or an exception comes back.
 
-Guarantees   One session for everything, HTTP/1.1, identity encoding, no redirects, every request timed. A refused token
-             is renewed and the request sent once more. Every exchange is reported to the observer.
+Guarantees   One session for everything, HTTP/1.1, identity encoding, no redirects, every request timed. A refused
+             token is renewed and the request sent once more. Every exchange is reported to the observer.
 Assumptions  Repeating a request that was answered 401 is safe: it was not carried out.
 Recovery     A broken connection is dropped from the pool by aiohttp; whether to ask again is the caller's decision.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -35,7 +35,7 @@ READ_BUFFER: Final = 256 * 1024
 """Bytes read ahead of the reader, enough that a busy watch is not throttled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """A request, less the credentials."""
 
@@ -43,10 +43,11 @@ class Call:
     path: str
     params: Mapping[str, str]
     body: bytes | None = None
+    _: KW_ONLY
     content_type: str = "application/json"
     accept: str = "application/json"
     total: float | None = None
-    """Seconds for the whole exchange."""
+    """Seconds for the whole exchange, where the caller has no timeout of his own."""
 
     silence: float | None = None
     """Seconds without a byte after which the connection counts as dead."""

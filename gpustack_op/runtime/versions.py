@@ -1,7 +1,8 @@
 """Order of resource versions.
 
 Guarantees   `number` gives an integer that grows with every change of a collection, or None where it cannot tell.
-Assumptions  Versions of one collection come from one store, which counts upwards; only a restore from a backup counts back.
+Assumptions  Versions of one collection come from one store, which counts upwards; only a restore from a backup counts
+             back.
 Recovery     A version that is no number is never compared: whoever asked falls back to what the watch delivers.
 """
 
