@@ -1,9 +1,9 @@
 """What wakes a controller: from a change of an object to the keys it concerns.
 
-Guarantees   The keys of the old and of the new state are woken, so that whoever lost a reference hears of it too. What
-             comes from an initial list or a relist runs at low priority, behind live events. A predicate or mapping
-             that raises costs the keys of that one change, is logged once until it works again, and stops neither the
-             informer nor other watches.
+Guarantees   The keys of the old and of the new state are woken, so that whoever lost a reference hears of it too.
+             What comes from an initial list or a relist runs at low priority, behind live events. A predicate or
+             mapping that raises costs the keys of that one change, is logged once until it works again, and stops
+             neither the informer nor other watches.
 Assumptions  Predicates and mappings are quick, pure, and ask only what is in the change or in caches.
 Recovery     The next change of the object, or of any other that maps to the key, wakes it.
 """
@@ -11,24 +11,21 @@ Recovery     The next change of the object, or of any other that maps to the key
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gpustack_op.api.meta import KubeObject, Resource
+from gpustack_op.runtime.change import Change
 from gpustack_op.runtime.logging import logger
 from gpustack_op.runtime.reconciler import Request
 from gpustack_op.runtime.workqueue import LIVE, LOW
 
-if TYPE_CHECKING:
-    from gpustack_op.runtime.cache import Change
-
 T = TypeVar("T", bound=KubeObject)
-T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 Wake = Callable[[Request, int], None]
 
 log = logger("watches")
 
 
-class Source(Protocol[T_co]):
+class Source(Protocol[T]):
     """The part of an informer that a watch needs."""
 
     @property
@@ -38,7 +35,7 @@ class Source(Protocol[T_co]):
     @property
     def missing(self) -> bool: ...
     async def wait_synced(self) -> None: ...
-    def add_handler(self, handler: Callable[[Change[T_co]], None]) -> None: ...
+    def add_handler(self, handler: Callable[[Change[T]], None]) -> None: ...
 
 
 def always(_change: Change[Any]) -> bool:
