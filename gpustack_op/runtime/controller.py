@@ -1,12 +1,13 @@
 """Runs a reconciler for every key that its watches wake.
 
-Guarantees   A key is never reconciled twice at once. No exception of a reconcile reaches another key or stops a worker:
-             the key comes back after its back-off, and an event runs it earlier. One line is logged when a key starts
-             to fail and one when it works again, none in between. Workers start once every watched informer has
-             synced; a kind that is not served yet is waited for, and the controller starts by itself when it appears.
+Guarantees   A key is never reconciled twice at once. No exception of a reconcile reaches another key or stops a
+             worker: the key comes back after its back-off, and an event runs it earlier. One line is logged when a
+             key starts to fail and one when it works again, none in between. Workers start once every watched
+             informer has synced; a kind that is not served yet is waited for, and the controller starts by itself
+             when it appears.
 Assumptions  Reconcilers only await what ends; `timeout` cuts off the rest. Keys are few enough to be held in memory.
-Recovery     `Conflict` and `TryAgainError` are retried quietly, and told only when a key has met them several times in
-             a row. `TerminalError` rests until the key's next event. Everything else is retried for ever.
+Recovery     `Conflict` and `TryAgainError` are retried quietly, and told only when a key has met them several times
+             in a row. `TerminalError` rests until the key's next event. Everything else is retried for ever.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class Controller:
         self._metrics = metrics
         self._instruments = ControllerInstruments(metrics or Metrics(), self.name, workers)
         self._failing: dict[Request, str] = {}
-        self._ids = (f"{uuid4().hex[:8]}-{number}" for number in count(1))
+        process = uuid4().hex[:8]
+        self._ids = (f"{process}-{number}" for number in count(1))
         self._started = False
 
     def measure_with(self, metrics: Metrics) -> None:

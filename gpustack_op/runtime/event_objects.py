@@ -49,8 +49,10 @@ class Occurrence:
     note: str
 
 
-def reference(resource: Resource[Any], present: KubeObject) -> ObjectReference:
-    return ObjectReference(resource.api_version, resource.kind, present.name, present.namespace, present.uid)
+def reference(present: KubeObject, resource: Resource[Any] | None = None) -> ObjectReference:
+    """People find an event by the object's kind, name and UID; the version is there for completeness."""
+    version, kind = (resource.api_version, resource.kind) if resource else ("", type(present).__name__)
+    return ObjectReference(version, kind, present.name, present.namespace, present.uid)
 
 
 def event_body(occurrence: Occurrence, *, name: str, time: str, controller: str, instance: str) -> dict[str, Any]:
@@ -65,9 +67,9 @@ def event_body(occurrence: Occurrence, *, name: str, time: str, controller: str,
         "type": occurrence.type,
         "note": cut(occurrence.note, NOTE_LIMIT),
         "regarding": {
-            "apiVersion": regarding.api_version,
             "kind": regarding.kind,
             "name": regarding.name,
+            **({"apiVersion": regarding.api_version} if regarding.api_version else {}),
             **({"namespace": regarding.namespace} if regarding.namespace else {}),
             **({"uid": regarding.uid} if regarding.uid else {}),
         },

@@ -123,11 +123,12 @@ class Recorder:
         action: str,
         resource: Resource[Any] | None = None,
     ) -> None:
-        """Record that something happened. A cached object does not know its kind: name its `resource` with it."""
+        """Record that something happened to an object.
+
+        The kind of a cached object is told by `resource`, else by the name of its projection, which bears the kind's.
+        """
         if isinstance(regarding, KubeObject):
-            if resource is None:
-                raise TypeError("an event about a cached object needs its resource")
-            regarding = reference(resource, regarding)
+            regarding = reference(regarding, resource)
         self._record(Occurrence(regarding, type_, reason, action, message))
 
     async def run(self, stop: asyncio.Event) -> None:
