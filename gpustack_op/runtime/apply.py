@@ -1,15 +1,15 @@
 """Brings an object to the desired state, and writes only when it is not there yet.
 
-Guarantees   A settled object is not written. An update goes through server-side apply under one field manager, so that
-             fields of others stay. A field to be given up is stated as None. What still differs after the apply (keys
-             of another manager in an exactly owned map, say) is put right by one merge patch that is bound to the
-             version just seen. An object that exists but was not known is taken for ours only if it has our
+Guarantees   A settled object is not written. An update goes through server-side apply under one field manager, so
+             that fields of others stay. A field to be given up is stated as None. What still differs after the apply
+             (keys of another manager in an exactly owned map, say) is put right by one merge patch that is bound to
+             the version just seen. An object that exists but was not known is taken for ours only if it has our
              controlling owner or, where we set none, all our labels; another's is never touched.
-Assumptions  One `Writer` and field manager for a reconciler, one reconciler for a kind's spec. `present` may be stale:
-             the update carries its UID, so that a later object of that name is not written and a deleted one not
-             made again.
-Recovery     A create whose answer was lost is found again by `AlreadyExists`. Conflicts travel to the controller, which
-             retries quietly.
+Assumptions  One `Writer` and field manager for a reconciler, one reconciler for a kind's spec. `present` may be
+             stale: the update carries its UID, so that a later object of that name is not written and a deleted one
+             not made again.
+Recovery     A create whose answer was lost is found again by `AlreadyExists`. Conflicts travel to the controller,
+             which retries quietly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The two clocks, and how Kubernetes writes a moment.
 
 Guarantees   Whatever waits or measures in the framework uses `elapsed`, which never jumps. The wall clock only stamps
-             what people and other programs read; no decision hangs on it.
-             `micro_time` always writes six fractional digits in UTC: the API server refuses any other form of a
-             Lease's or Event's times.
+             what people and other programs read; no decision hangs on it. `micro_time` always writes six fractional
+             digits in UTC: the API server refuses any other form of a Lease's or Event's times.
 Assumptions  A running event loop. Tests run in a loop whose clock they move, and so need no other seam.
 Recovery     `parse_time` accepts 0 to 9 fractional digits, `Z` or an offset; anything else is None, never an error.
 """

@@ -1,13 +1,13 @@
 """Whether an object in the cluster already is as we want it, and if not, what is left to do.
 
 Guarantees   Only what is desired is compared, so fields that the server or other programs fill in never count. At the
-             paths named in `Owned.quantities` texts compare as amounts (`2048Mi` is `2Gi`). A desired None means "must
-             be absent". In the maps named in `Owned.exact` keys that are not desired count as a difference.
-             An empty list is an absent one; an empty map is not, since an empty selector selects everything, except in
+             paths named in `Owned.quantities` texts compare as amounts (`2048Mi` is `2Gi`). A desired None means
+             "must be absent". In the maps named in `Owned.exact` keys that are not desired count as a difference. An
+             empty list is an absent one; an empty map is not, since an empty selector selects everything, except in
              metadata, where servers drop it.
 Assumptions  `present` is a projection: a struct with the fields we read. What is compared must be among them.
-Recovery     A desired field that the projection lacks could never compare equal and would be written for ever: that is
-             a defect and raises `UnknownFieldError` at once.
+Recovery     A desired field that the projection lacks could never compare equal and would be written for ever: that
+             is a defect and raises `UnknownFieldError` at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a controller measures, under controller-runtime's names.
 
-Guarantees   Every series exists from the start with value 0, so that rates and alerts work from the first scrape; label
-             children are bound once.
+Guarantees   Every series exists from the start with value 0, so that rates and alerts work from the first scrape;
+             label children are bound once.
 Assumptions  One controller a name and registry.
 Recovery     None needed.
 """

@@ -1,10 +1,10 @@
 """Structured logs: one event a line, facts as fields.
 
-Guarantees   Every line written while a key is reconciled carries `reconcile_id`, `controller`, `namespace` and `name`.
-             No secret value is printed: fields that sound like one, bearer tokens in texts, bytes and whole objects
-             are replaced before rendering. At `info` a settled program writes nothing.
-Assumptions  Events are short, lower case and dotted (`pool.drained`); what varies is a field, never part of the event.
-             Credentials are not written into free text other than as a bearer token.
+Guarantees   Every line written while a key is reconciled carries `reconcile_id`, `controller`, `namespace` and
+             `name`. No secret value is printed: fields that sound like one, bearer tokens in texts, bytes and whole
+             objects are replaced before rendering. At `info` a settled program writes nothing.
+Assumptions  Events are short, lower case and dotted (`pool.drained`); what varies is a field, never part of the
+             event. Credentials are not written into free text other than as a bearer token.
 Recovery     Lines of other libraries come out in the same form, from level warning up. A field that cannot be
              rendered is rendered by its `repr`.
 """

@@ -1,7 +1,7 @@
 """What a work queue measures, under client-go's names.
 
-Guarantees   All label children are bound once, so that a key costs no look-up. The two gauges about unfinished work are
-             computed when scraped, from the keys then in work.
+Guarantees   All label children are bound once, so that a key costs no look-up. The two gauges about unfinished work
+             are computed when scraped, from the keys then in work.
 Assumptions  One queue a name and registry. A scrape is rendered in the event loop that the queue runs in.
 Recovery     None needed.
 """

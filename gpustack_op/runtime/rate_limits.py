@@ -1,7 +1,8 @@
 """How long a failing key waits, and how fast all of them together may come back.
 
-Guarantees   A key's delay doubles with each failure from `base` to `cap` and starts anew after `forget`. `TokenBucket`
-             lets `burst` through at once and `rate` a second thereafter, and says how long the next one waits.
+Guarantees   A key's delay doubles with each failure from `base` to `cap` and starts anew after `forget`.
+             `TokenBucket` lets `burst` through at once and `rate` a second thereafter, and says how long the next one
+             waits.
 Assumptions  The caller brings the time, always from the same monotonic clock.
 Recovery     None needed: both are plain arithmetic.
 """

@@ -4,8 +4,8 @@ Guarantees   A key that is added while queued stays one entry; added while it is
              afterwards, however often it was added. Among waits for one key the earliest wins, and a plain `add` ends
              any wait: an event runs a key that is backing off at once, and no add ever moves a key later. Higher
              priorities are handed out first; within a priority first come, first served.
-Assumptions  One event loop. Whoever takes a key with `get` gives it back with `done`, whatever happened.
-             Live events may starve lower priorities for as long as they keep the workers busy.
+Assumptions  One event loop. Whoever takes a key with `get` gives it back with `done`, whatever happened. Live events
+             may starve lower priorities for as long as they keep the workers busy.
 Recovery     `shut_down` wakes every `get` with `ShutDownError`, forgets what waits, and refuses later adds without a
              word. Keys in work finish; `idle` waits for them.
 """
