@@ -282,7 +282,7 @@ class Client:
         return answer
 
 
-class _Continued(msgspec.Struct):
+class _Continued(msgspec.Struct, frozen=True):
     continuation: str | None = msgspec.field(name="continue", default=None)
 
 

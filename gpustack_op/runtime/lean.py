@@ -108,7 +108,7 @@ def _wire(model: type[msgspec.Struct], replaced: dict[str, tuple[Any, Any]]) -> 
         for field in msgspec.structs.fields(model)
     ]
     spelling = {field.name: field.encode_name for field in msgspec.structs.fields(model)}
-    return msgspec.defstruct(f"Wire{model.__name__}", fields, rename=spelling, kw_only=True, gc=False)
+    return msgspec.defstruct(f"Wire{model.__name__}", fields, rename=spelling, kw_only=True, frozen=True, gc=False)
 
 
 def _default(field: Any) -> Any:

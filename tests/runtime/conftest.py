@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.client import Client
+from gpustack_op.runtime.config import ClientConfig
+from gpustack_op.runtime.reflector import Timing
+from tests.runtime.apiserver import ApiServer
+from tests.runtime.things import Naps
+
+QUICK = Timing(steady=0.05, missing=3.0)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[ApiServer]:
+    async with ApiServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+def naps() -> Naps:
+    return Naps()
+
+
+@pytest.fixture
+async def client(api: ApiServer, naps: Naps) -> AsyncIterator[Client]:
+    async with Client(ClientConfig(server=api.url), sleep=naps) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def caches(client: Client, naps: Naps) -> AsyncIterator[Caches]:
+    """Running, with naps for delays."""
+    made = Caches(client, timing=QUICK, sleep=naps, freeze=lambda: None)
+    made.start()
+    yield made
+    await made.stop()
