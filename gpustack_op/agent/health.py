@@ -15,10 +15,6 @@ class Health:
     unhealthy: bool
     since: float | None
 
-    def left(self, now: float, recovery: float) -> float | None:
-        """Seconds until the card counts as healthy again; None when it does already or is sick."""
-        return max(0.0, self.since + recovery - now) if self.unhealthy and self.since is not None else None
-
 
 SICK = Health(unhealthy=True, since=None)
 

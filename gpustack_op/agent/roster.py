@@ -4,7 +4,7 @@ Guarantees   A card once seen stays, in its group and at its index, unhealthy wh
              rebooted since it was last seen and nothing is charged on it: the labels that count it are in the node
              selectors of running Pods. When the driver cannot be asked, every card stays, unhealthy.
 Assumptions  Ids are unique and follow the card. An unknown boot is never a reboot.
-Recovery     A new agent starts from what its predecessor reported, see `report.recalled_roster`.
+Recovery     A new agent starts from what its predecessor reported, see `recall`.
 """
 
 from __future__ import annotations
@@ -52,19 +52,13 @@ def detected(roster: Roster, cards: Iterable[RawCard], made: Pass) -> Roster:
     ids = {known.card.uuid for known in seen}
     for index, known in enumerate(roster):
         if known.card.uuid not in ids and not _forgotten(known, made):
-            seen.insert(index, replace(known, health=health.SICK))
+            seen.insert(index, replace(known, health=health.SICK, boot_id=known.boot_id or made.boot_id))
     return _with_present_drivers(seen, ids)
 
 
 def unmeasured(roster: Roster) -> Roster:
     """The roster after a pass that could not ask."""
     return tuple(replace(known, health=health.SICK) for known in roster)
-
-
-def next_recovery(roster: Roster, made: Pass) -> float | None:
-    """Seconds until the next card will count as healthy again, if nothing happens to it."""
-    waits = (known.health.left(made.now, made.recovery) for known in roster)
-    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def _seen(before: Known | None, card: RawCard, made: Pass) -> Known:

@@ -1,0 +1,138 @@
+"""`gpustack-agent`: one on every Linux node."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpustack_op.agent.announcements import Announcements
+from gpustack_op.agent.detector.base import Detector
+from gpustack_op.agent.detector.registry import DETECTORS, OptionError, Options, detector
+from gpustack_op.agent.devices_writer import DevicesWriter
+from gpustack_op.agent.informers import AgentInformers
+from gpustack_op.agent.monitor import Monitor
+from gpustack_op.agent.reporter import Reporter
+from gpustack_op.api.worker import GROUP, SETTINGS_GROUP
+from gpustack_op.runtime import logging
+from gpustack_op.runtime.apply import Writer
+from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.client import Client
+from gpustack_op.runtime.config import ClientConfig, ConfigError
+from gpustack_op.runtime.controller import Controller, Request, mapped, primary
+from gpustack_op.runtime.events import Recorder
+from gpustack_op.runtime.manager import Manager, ManagerOptions, TaskDiedError, split_address
+from gpustack_op.runtime.metrics import Metrics
+from gpustack_op.scheduling.names import SYSTEM_NAMESPACE
+
+FIELD_MANAGER = "gpustack-agent"
+
+MISUSE = 2
+"""Exit code when the program was started wrongly."""
+
+log = logging.logger("agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A wired agent, for its program and its tests."""
+
+    manager: Manager
+    monitor: Monitor
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser(os.environ).parse_args(arguments)
+    logging.configure(options.log_format, options.log_level)
+    try:
+        _check(options)
+        config = ClientConfig.from_environment(os.environ)
+        cards = detector(options.detector, Options(inventory=options.inventory))
+    except (ConfigError, OptionError, ValueError) as error:
+        print(f"gpustack-agent: {error}", file=sys.stderr)
+        sys.exit(MISUSE)
+    try:
+        asyncio.run(_run(options, config, cards))
+    except TaskDiedError:
+        sys.exit(1)  # told in the log where it happened
+
+
+def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="gpustack-agent",
+        description="Reports the CPU and the accelerators of one node to the cluster.",
+        epilog="The API server is found as in a Pod: KUBERNETES_SERVICE_HOST and _PORT, and the service account's files; "
+        "GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE name other files.",
+    )
+    given = made.add_argument
+    given("--node", default=environment.get("KUBERNETES_NODE_NAME", ""), help="name of the Node [KUBERNETES_NODE_NAME]")
+    rows = "; ".join(f"{row.name}: {row.summary}" for row in DETECTORS.values())
+    given("--detector", default="none", choices=list(DETECTORS), help=f"how accelerators are found ({rows}) [none]")
+    given("--inventory", type=Path, metavar="FILE", help="machine that --detector simulated reports, read on change")
+    given("--namespace", default=SYSTEM_NAMESPACE, help=f"namespace of the NodeFeature [{SYSTEM_NAMESPACE}]")
+    given("--metrics-bind", default=":8080", metavar="HOST:PORT", help="/metrics and /readyz; empty for none [:8080]")
+    given("--health-bind", default=":8081", metavar="HOST:PORT", help="/healthz; empty for none [:8081]")
+    given("--log-format", default="json", choices=["json", "console"], help="how log lines look [json]")
+    given("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="least level told [info]")
+    return made
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not options.node:
+        raise OptionError("no node is named; give --node NAME or set KUBERNETES_NODE_NAME")
+    for address in (options.metrics_bind, options.health_bind):
+        if address:
+            split_address(address)
+
+
+async def _run(options: argparse.Namespace, config: ClientConfig, cards: Detector) -> None:
+    metrics = Metrics()
+    requests = metrics.rest_client_requests()
+    async with Client(
+        config,
+        user_agent="gpustack-agent",
+        observe=lambda code, method, host: requests.labels(code, method, host).inc(),
+    ) as client:
+        await build(options, client, cards, metrics).manager.run()
+
+
+def build(options: argparse.Namespace, client: Client, cards: Detector, metrics: Metrics) -> Parts:
+    """Wires one agent; nothing runs yet."""
+    caches = Caches(client)
+    informers = AgentInformers(caches, node=options.node, namespace=options.namespace)
+    recorder = Recorder(client, controller="gpustack.ai/agent", instance=options.node, metrics=metrics)
+    monitor = Monitor(cards, informers, Announcements(recorder, informers.node), wake=lambda: reporter.enqueue(request))
+    request = Request(options.node)
+    reporter = Controller(
+        Reporter(
+            informers,
+            Writer(client, FIELD_MANAGER),
+            DevicesWriter(client, FIELD_MANAGER),
+            lambda: monitor.sight,
+            with_memory=os.environ.get("GPUSTACK_DEVICES_GROUP_ID_WITH_MEMORY") == "true",
+        ),
+        [
+            primary(informers.nodes),
+            mapped(informers.node_features, lambda _: (request,)),
+            primary(informers.all_devices),
+        ],
+    )
+    manager = Manager(
+        client,
+        caches,
+        options=ManagerOptions(options.metrics_bind, options.health_bind, own_groups=(GROUP, SETTINGS_GROUP)),
+        metrics=metrics,
+    )
+    manager.readiness.add_check(lambda: None if monitor.sight else "the machine has not been seen yet")
+    manager.add_controller(reporter)
+    manager.add_runnable(recorder)
+    manager.add_runnable(monitor)
+    return Parts(manager, monitor)
+
+
+if __name__ == "__main__":
+    main()
