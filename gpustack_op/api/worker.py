@@ -218,4 +218,6 @@ class Setting(KubeObject, frozen=True, gc=False, kw_only=True):
 DEVICES = Resource(GROUP, VERSION, "devices", "Devices", Devices, annotations=("gpustack.ai/",))
 INSTANCE_TYPES = Resource(GROUP, VERSION, "instancetypes", "InstanceType", InstanceType)
 INSTANCE_TYPE_FLAVORS = Resource(GROUP, VERSION, "instancetypeflavors", "InstanceTypeFlavor", InstanceTypeFlavor)
-SETTINGS = Resource(SETTINGS_GROUP, VERSION, "settings", "Setting", Setting, namespaced=True)
+SETTINGS = Resource(
+    SETTINGS_GROUP, VERSION, "settings", "Setting", Setting, namespaced=True, annotations=("gpustack.ai/",)
+)
