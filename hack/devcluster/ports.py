@@ -18,13 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from devcluster.errors import PortsError
+
 FIRST, LAST = 20_000, 32_000
 BLOCK = 100
 """Ports a cluster: some ten for the platform, two for each agent."""
-
-
-class PortsExhausted(Exception):
-    """No port is left."""
 
 
 class Ports:
@@ -39,7 +37,7 @@ class Ports:
         if purpose not in self._taken:
             self._taken[purpose] = next(filter(is_free, self._candidates), 0)
         if not self._taken[purpose]:
-            raise PortsExhausted(f"no free port for {purpose}: a cluster has {BLOCK}")
+            raise PortsError(f"no free port for {purpose}: a cluster has {BLOCK}")
         return self._taken[purpose]
 
     def close(self) -> None:
@@ -70,7 +68,7 @@ def reserve() -> Ports:
             lock.close()
         else:
             return Ports(first, lock)
-    raise PortsExhausted(f"all {len(starts)} blocks of ports are taken, see {folder}")
+    raise PortsError(f"all {len(starts)} blocks of ports are taken, see {folder}")
 
 
 def is_free(port: int) -> bool:

@@ -1,0 +1,138 @@
+"""The command `hack/dev`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from devcluster import daemon, kubectl, state
+from devcluster.build import build
+from devcluster.cluster import Scope
+from devcluster.compile import Progress
+from devcluster.errors import ClusterError, NotUpError
+from devcluster.handle import RunningCluster
+from devcluster.paths import MACHINES, NAME_VARIABLE, Layout, selected_name
+from devcluster.supervisor import PartStatus
+
+
+def main(arguments: Sequence[str]) -> int:
+    ours, theirs = split(arguments)
+    options = _parser().parse_args(ours)
+    try:
+        return int(options.run(options, theirs) or 0)
+    except ClusterError as error:
+        print(f"hack/dev: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("hack/dev: interrupted", file=sys.stderr)
+    return 1
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Ours, and what stands after `kubectl`: that is passed on as it is, options and all."""
+    position = next((i for i, word in enumerate(arguments) if word == "kubectl"), len(arguments))
+    return list(arguments[: position + 1]), list(arguments[position + 1 :])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _build(_options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+    for folder in build(Progress()).folders.values():
+        print(folder)
+
+
+def _up(options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+    build(Progress())
+    layout = Layout.of(options.name)
+    machines = options.machines or sorted(MACHINES.glob("*.yaml"))
+    started = time.monotonic()
+    daemon.up(layout, scope=Scope(options.scope), machines=machines, say=_say)
+    named = "" if options.name == selected_name() else f" --name {options.name}"
+    _say(f'cluster "{layout.name}" is up after {time.monotonic() - started:.1f} s')
+    _say(f"  hack/dev{named} kubectl get nodes\n  export KUBECONFIG={layout.kubeconfig}\n  hack/dev{named} down")
+
+
+def _down(options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+    daemon.down(Layout.of(options.name), _say)
+
+
+def _status(options: argparse.Namespace, _theirs: Sequence[str]) -> int:
+    layout = Layout.of(options.name)
+    if not state.is_up(layout):
+        _tell_of_the_dead(layout)
+    parts = asyncio.run(RunningCluster(layout).status())
+    print(table(parts))
+    failed = [part for part in parts if part.state == "ended"]
+    for part in failed:
+        print(f"\n{part.part} {part.ending}; its last lines:\n{part.tail}")
+    return 1 if failed else 0
+
+
+def _tell_of_the_dead(layout: Layout) -> NoReturn:
+    unclean = layout.pids.exists()
+    how = "its supervisor died; end what may be left with: down" if unclean else "start it with: up"
+    raise NotUpError(f'cluster "{layout.name}" is not up: {how}')
+
+
+def table(parts: Sequence[PartStatus]) -> str:
+    rows = [("PART", "STATE", "PID", "SINCE")]
+    for part in parts:
+        since = f"{part.seconds:.0f} s" if part.pid else part.ending
+        rows.append((part.part, part.state, str(part.pid or ""), since))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _logs(options: argparse.Namespace, _theirs: Sequence[str]) -> NoReturn:
+    layout = Layout.of(options.name)
+    log = layout.log(options.part)
+    if not log.exists():
+        there = ", ".join(sorted(path.stem for path in layout.logs.glob("*.log"))) or "none"
+        raise ClusterError(f"no log is named {options.part}; there are {there}")
+    follow = ["-F"] if options.follow else []
+    os.execvp("tail", ["tail", "-n", str(options.lines), *follow, str(log)])
+
+
+def _kubectl(options: argparse.Namespace, theirs: Sequence[str]) -> NoReturn:
+    layout = Layout.of(options.name)
+    if not layout.kubectl.exists():
+        _tell_of_the_dead(layout)
+    os.execve(layout.kubectl, ["kubectl", *theirs], kubectl.environment(layout))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hack/dev",
+        description="A development cluster of plain processes: control plane, Kueue, NFD and simulated nodes.",
+        epilog=f"Which cluster is meant: --name, else ${NAME_VARIABLE}, else demo.",
+    )
+    name = argparse.ArgumentParser(add_help=False)
+    name.add_argument("--name", default=argparse.SUPPRESS, help="which cluster is meant")
+    parser.add_argument("--name", default=selected_name(), help="which cluster is meant")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(word: str, run: object, about: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(word, parents=[name], help=about, description=about)
+        made.set_defaults(run=run)
+        return made
+
+    command("build", _build, "build what is not in the cache yet: about 20 minutes the first time on two cores")
+    up = command("up", _up, "start a cluster and leave it running")
+    up.add_argument("--parts", dest="scope", choices=[scope.value for scope in Scope], default=Scope.PLATFORM.value)
+    up.add_argument("machines", nargs="*", type=Path, help="inventory files; hack/machines/*.yaml unless given")
+    command("down", _down, "end it, and leave nothing but its logs")
+    command("status", _status, "what runs, and the last words of what does not")
+    logs = command("logs", _logs, "what a part has logged")
+    logs.add_argument("part", metavar="PART", help="as `status` names it, or supervisor")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    logs.add_argument("-n", "--lines", type=int, default=200)
+    command("kubectl", _kubectl, "kubectl against the cluster; everything after this word is kubectl's")
+    return parser
