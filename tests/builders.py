@@ -277,24 +277,29 @@ def machine_labels(short: str, *, managed: str = "true") -> dict[str, str]:
     return LINUX | nfd | cpu | cards | ({labels.MANAGED: managed} if managed else {})
 
 
-def node(short: str, **extra_labels: str) -> Node:
-    """A machine's Node: `node("a10g")`."""
+def node(short: str, *, extra: Mapping[str, str] | None = None, taints: Sequence[Taint] = ()) -> Node:
+    """A machine's Node: `node("a10g")`. `extra` are labels that are added or replaced."""
     of = MACHINES[short]
     return Node(
-        metadata=metadata(of.name, labels=machine_labels(short) | extra_labels),
-        spec=NodeSpec(),
+        metadata=metadata(of.name, labels=machine_labels(short) | dict(extra or {})),
+        spec=NodeSpec(taints=tuple(taints)),
         status=NodeStatus(capacity={"cpu": str(of.cores), "memory": "64Gi"}),
     )
 
 
 def node_facts(
-    short: str, *, name: str = "", managed: str = "true", taints: Sequence[Taint] = (), **extra_labels: str
+    short: str,
+    *,
+    name: str = "",
+    managed: str = "true",
+    taints: Sequence[Taint] = (),
+    extra: Mapping[str, str] | None = None,
 ) -> flavors.NodeFacts:
-    """A machine as the flavors see it."""
+    """A machine as the flavors see it. `extra` are labels that are added or replaced."""
     of = MACHINES[short]
     return flavors.NodeFacts(
         name=name or of.name,
-        labels=machine_labels(short, managed=managed) | extra_labels,
+        labels=machine_labels(short, managed=managed) | dict(extra or {}),
         cpu=cpu_report(short),
         taints=tuple(taints),
     )
@@ -337,8 +342,8 @@ def flavor(
 ) -> ResourceFlavor:
     """The flavor of so many nodes like a machine: its CPU flavor, or with `cards` that of its cards."""
     key = labels.accelerator(CARD_KEYS[MACHINES[short].card]) if cards else labels.general(MACHINES[short].general_key)
-    amount: dict[str, Any] = {f"{key}.count": str(count)} if count else {}
-    facts = [node_facts(short, name=f"{short}-{number}", **amount) for number in range(nodes)]
+    amount = {f"{key}.count": str(count)} if count else {}
+    facts = [node_facts(short, name=f"{short}-{number}", extra=amount) for number in range(nodes)]
     parts = next(parts for parts in flavors.contributors(facts).values() if bool(parts[0].accelerator_key) == cards)
     return stored_flavor(flavors.flavor(parts), name=name, deleting=deleting)
 
