@@ -128,8 +128,9 @@ class QueueReconciler:
             drain_when_empty=self.settings.current.instance_type_drain_when_no_flavors,
         )
         wanted = wanted_queue(type_, resource=plan.resource, flavors=plan.flavors, stop=stop)
-        await self.writer.converge(CLUSTER_QUEUES, wanted, queue, owned=OWNED)
-        self._report_left_out(type_, plan.pool)
+        written = await self.writer.converge(CLUSTER_QUEUES, wanted, queue, owned=OWNED)
+        if written is not None and plan.pool.left_out:
+            self._report_left_out(type_, plan.pool)
 
     async def _drain(self, queue: ClusterQueue | None) -> None:
         if queue is None:
@@ -157,15 +158,14 @@ class QueueReconciler:
                 await self._drain(queue)
 
     def _report_left_out(self, type_: InstanceType, plan: PoolPlan) -> None:
-        if plan.left_out:
-            self.recorder.event(
-                type_,
-                "Warning",
-                "TooManyFlavors",
-                f'InstanceType "{type_.name}": its pool has more flavors than the 64 a ClusterQueue holds; left out: '
-                + ", ".join(plan.left_out),
-                action="PlanQueue",
-            )
+        self.recorder.event(
+            type_,
+            "Warning",
+            "TooManyFlavors",
+            f'InstanceType "{type_.name}": its pool has more flavors than the {FLAVOR_LIMIT} a ClusterQueue holds; '
+            f"left out: {', '.join(plan.left_out)}; split the pool by another InstanceType",
+            action="PlanQueue",
+        )
 
     # --- What wakes it ------------------------------------------------------------------------------------------
 
