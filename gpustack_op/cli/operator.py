@@ -18,7 +18,7 @@ from gpustack_op.operator.settings.catalog import seeds
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.operator.settings.reconciler import SettingsReconciler, settings_controller
 from gpustack_op.operator.settings.sources import Sources
-from gpustack_op.operator.webhooks.hooks import REGISTRATIONS, STORED_PAIR, install
+from gpustack_op.operator.webhooks.hooks import add_webhooks
 from gpustack_op.runtime.cache import Caches
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.config import ClientConfig, ConfigError
@@ -27,9 +27,8 @@ from gpustack_op.runtime.leader_election import ElectionOptions
 from gpustack_op.runtime.logging import configure, logger
 from gpustack_op.runtime.manager import Manager, ManagerOptions, TaskDiedError, split_address
 from gpustack_op.runtime.metrics import Metrics
-from gpustack_op.runtime.webhook.keeper import CertificateKeeper, Plan
 from gpustack_op.runtime.webhook.registration import Address, ByService, ByUrl
-from gpustack_op.runtime.webhook.server import Bind, WebhookServer, server_tls
+from gpustack_op.runtime.webhook.server import Bind
 from gpustack_op.scheduling.names import SYSTEM_NAMESPACE
 
 NAME = "gpustack-operator"
@@ -93,23 +92,9 @@ def assemble(manager: Manager, client: Client, caches: Caches, options: argparse
         manager.add_controller(controller)
     keeping = SettingsReconciler(sources, client, parts.writer("settings"), recorder, seeds=stored_first)
     manager.add_controller(settings_controller(keeping))
-    add_webhooks(manager, client, caches, informers, options)
+    bind = Bind(*split_address(options.webhook_bind))
+    add_webhooks(manager, client, caches, informers, address(options), bind, namespace=namespace)
     return manager
-
-
-def add_webhooks(
-    manager: Manager, client: Client, caches: Caches, informers: Informers, options: argparse.Namespace
-) -> None:
-    tls = server_tls()
-    server = WebhookServer(Bind(*split_address(options.webhook_bind)), tls, manager.metrics)
-    install(
-        server, informers, namespace=options.namespace, writers=[f"system:serviceaccount:{options.namespace}:{NAME}"]
-    )
-    plan = Plan(options.namespace, STORED_PAIR, address(options), REGISTRATIONS)
-    keeper = CertificateKeeper(client, tls, plan, leading=lambda: manager.elector is None or manager.elector.leading)
-    for resource, selector in plan.watched():
-        caches.informer(resource, selector).add_handler(lambda _: keeper.wake())
-    manager.add_webhooks(server, keeper)
 
 
 def environment_seeds() -> Mapping[str, str]:
