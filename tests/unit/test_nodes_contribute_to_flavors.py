@@ -9,7 +9,7 @@ import pytest
 
 from gpustack_op.api.core import Taint
 from gpustack_op.scheduling.flavors import NodeFacts, contributions, contributors, flavor, left_out_because
-from tests.builders import LINUX, MACHINES, cpu_report, node_facts, taint
+from tests.builders import LINUX, MACHINES, node_facts, taint
 
 A10G = "gpustack--amd-epyc-7r32--nvidia-a10g-linux-amd64-1d"
 A10G_CPU = "gpustack--amd-epyc-7r32-linux-amd64-4c"
@@ -59,15 +59,21 @@ def test_a_node_known_by_family_and_model_contributes() -> None:
         pytest.param(NodeFacts("node", LINUX | {"gpustack.ai/managed": "true"}), [], id="no CPU key"),
         pytest.param(node_facts("a10g", managed="false"), [], id="opted out"),
         pytest.param(node_facts("a10g", managed=""), [], id="never managed"),
-        pytest.param(node_facts("cpu", **{f"{GENERAL}/amd-epyc-7r13.count": "0"}), [], id="no cores"),
+        pytest.param(node_facts("cpu", extra={f"{GENERAL}/amd-epyc-7r13.count": "0"}), [], id="no cores"),
         pytest.param(
-            node_facts("cpu", **{f"{GENERAL}/amd-epyc-7r13.count": "many"}), [], id="a count that is no number"
+            node_facts("cpu", extra={f"{GENERAL}/amd-epyc-7r13.count": "many"}), [], id="a count that is no number"
         ),
-        pytest.param(node_facts("cpu", **{f"{GENERAL}/amd-epyc-7r13.count": "016"}), [], id="a count padded"),
-        pytest.param(node_facts("cpu", **{f"{GENERAL}/amd-epyc-7r13.count": "9" * 15}), [], id="a count beyond reason"),
-        pytest.param(node_facts("cpu", **{"kubernetes.io/arch": "AMD_64"}), [], id="an architecture that is no name"),
-        pytest.param(node_facts("a10g", **{f"{GENERAL}/amd-epyc-7r32.count": "0"}), [A10G], id="cards alone"),
-        pytest.param(node_facts("a10g", **{f"{ACCELERATOR}/nvidia-a10g.count": "-1"}), [A10G_CPU], id="cores alone"),
+        pytest.param(node_facts("cpu", extra={f"{GENERAL}/amd-epyc-7r13.count": "016"}), [], id="a count padded"),
+        pytest.param(
+            node_facts("cpu", extra={f"{GENERAL}/amd-epyc-7r13.count": "9" * 15}), [], id="a count beyond reason"
+        ),
+        pytest.param(
+            node_facts("cpu", extra={"kubernetes.io/arch": "AMD_64"}), [], id="an architecture that is no name"
+        ),
+        pytest.param(node_facts("a10g", extra={f"{GENERAL}/amd-epyc-7r32.count": "0"}), [A10G], id="cards alone"),
+        pytest.param(
+            node_facts("a10g", extra={f"{ACCELERATOR}/nvidia-a10g.count": "-1"}), [A10G_CPU], id="cores alone"
+        ),
     ],
 )
 def test_a_node_contributes_only_what_it_can_back(node: NodeFacts, expected: list[str]) -> None:
@@ -186,10 +192,8 @@ def test_the_order_of_the_nodes_does_not_matter() -> None:
 
 
 def test_a_node_with_an_old_cpu_key_beside_the_new_one_has_the_one_its_facts_give() -> None:
-    node = NodeFacts(
-        "node", node_facts("cpu").labels | {f"{GENERAL}/amd-25-1": "true", f"{GENERAL}/amd-25-1.count": "16"},
-        cpu=cpu_report("cpu"),
-    )  # fmt: skip
+    old = {f"{GENERAL}/amd-25-1": "true", f"{GENERAL}/amd-25-1.count": "16"}
+    node = node_facts("cpu", extra=old)
     assert names_of(node) == ["gpustack--amd-epyc-7r13-linux-amd64-16c"]
 
 
@@ -242,7 +246,7 @@ def test_taints_are_respected(node_taint: Taint, expected: list[str]) -> None:
         ),
         pytest.param(
             "a10g",
-            {"kubernetes.io/arch": "AMD_64"},
+            {"extra": {"kubernetes.io/arch": "AMD_64"}},
             "Node \"node-a10g\" is in no pool because of its labels kubernetes.io/os='linux', "
             "kubernetes.io/arch='AMD_64'; set them as the kubelet does",
             id="an architecture that is no name",
