@@ -270,6 +270,28 @@ async def test_a_replica_that_does_not_lead_mends_trust_and_nothing_else(api: Me
     assert api.objects["ValidatingWebhookConfiguration", "widget-checks"]["webhooks"][0]["timeoutSeconds"] == 5
 
 
+async def test_a_replica_that_comes_to_lead_registers_what_it_had_to_leave(
+    api: MemoryApi, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(keeper_module, "DEFERRED_SECONDS", 0.01)
+    await Replica(api, clock).keeper.mend()
+    api.objects["ValidatingWebhookConfiguration", "widget-checks"]["webhooks"][0]["timeoutSeconds"] = 5
+    applied, apply, leads = asyncio.Event(), api.apply, iter([False, False])
+
+    async def noting(*args: Any, **options: Any) -> Any:
+        applied.set()
+        return await apply(*args, **options)
+
+    monkeypatch.setattr(api, "apply", noting)
+    running = asyncio.create_task(Replica(api, clock, leading=lambda: next(leads, True)).keeper.run())
+    await asyncio.wait_for(applied.wait(), 5)
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert api.objects["ValidatingWebhookConfiguration", "widget-checks"]["webhooks"][0]["timeoutSeconds"] == 10
+
+
 async def test_a_pair_that_nears_its_end_is_renewed_and_loaded(api: MemoryApi, clock: Clock, replica: Replica) -> None:
     await replica.keeper.mend()
     before = await replica.presented()

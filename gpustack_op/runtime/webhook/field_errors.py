@@ -30,6 +30,11 @@ def forbidden(field: str, detail: str) -> Cause:
     return Cause(field, f"Forbidden: {detail}", "FieldValueForbidden")
 
 
+def too_long(field: str, limit: int) -> Cause:
+    """`limit` in characters."""
+    return Cause(field, f"Too long: may not be more than {limit} characters", "FieldValueTooLong")
+
+
 def shown(value: Any) -> str:
     """A value as a person wrote it: text in quotes, the rest as JSON, nothing endless."""
     text = json.dumps(value, ensure_ascii=False, default=str)

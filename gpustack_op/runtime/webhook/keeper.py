@@ -45,6 +45,9 @@ SAFETY_SECONDS = 300.0
 PAUSE_SECONDS = 1.0
 """Between two passes at the least, so that a quarrel with another writer stays slow."""
 
+DEFERRED_SECONDS = 2.0
+"""Before another look at a configuration that differs, but is the leader's to change: we may lead by then."""
+
 FIRST_DELAY = 0.5
 """Seconds before a failed pass is repeated the first time."""
 
@@ -109,6 +112,7 @@ class CertificateKeeper:
         self._leading = leading
         self._clock = clock
         self._served: Keyring | None = None
+        self._deferred = False
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -132,6 +136,7 @@ class CertificateKeeper:
         keyring = await self._keyring()
         if self._served is None:
             self._serve(keyring)
+        self._deferred = False
         for registration in self._plan.registrations:
             await self._register(registration, keyring.bundle)
         for definition in self._plan.conversions:
@@ -158,7 +163,7 @@ class CertificateKeeper:
     async def _rest(self) -> None:
         due = (self._served.due() - self._clock()).total_seconds() if self._served else 0.0
         try:
-            async with asyncio.timeout(min(max(due, 0.0), SAFETY_SECONDS)):
+            async with asyncio.timeout(min(max(due, 0.0), DEFERRED_SECONDS if self._deferred else SAFETY_SECONDS)):
                 await self._woken.wait()
         except TimeoutError:
             return
@@ -222,6 +227,7 @@ class CertificateKeeper:
             await self._client.apply(registration.resource, body, field_manager=plan.field_manager)
             log.info("webhook.registered", configuration=registration.name)
             return
+        self._deferred = True
         patch = trusting_patch(registration.hook_names, present, bundle)
         if patch:
             await self._client.json_patch(registration.resource, registration.name, patch)
