@@ -53,9 +53,10 @@ def read(note: str) -> Detail:
     if not isinstance(decoded, dict):
         return {}
     detail: Detail = {}
+    cache = decoded.pop("cache", None)
     detail |= _texts(decoded)
-    cache = _texts(decoded["cache"]) if isinstance(decoded.get("cache"), dict) else {}
-    return detail | ({"cache": cache} if cache else {})
+    caches = _texts(cache) if isinstance(cache, dict) else {}
+    return detail | ({"cache": caches} if caches else {})
 
 
 def _present(reported: Mapping[str, str], fields: Mapping[str, str]) -> dict[str, str]:
