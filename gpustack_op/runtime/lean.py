@@ -84,7 +84,7 @@ def _finisher(
         meta = wire.metadata
         metadata = ObjectMeta(
             labels=labels.value(meta.labels),
-            annotations=annotations.value(meta.annotations) if annotations else None,
+            annotations=annotations.value(meta.annotations) if annotations is not None else None,
             owner_references=_owners.value(meta.owner_references),
             **dict(zip(plain, plain_values(meta), strict=True)),
         )
