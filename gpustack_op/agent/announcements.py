@@ -6,14 +6,23 @@ Promises  each piece of news once: when it begins and when it ends, never again 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 from gpustack_op.agent.roster import Known, Roster
 from gpustack_op.api.core import NODES, Node
+from gpustack_op.api.meta import Resource
 from gpustack_op.runtime.event_objects import Type
-from gpustack_op.runtime.events import Recorder
 from gpustack_op.runtime.logging import logger
 
 log = logger("monitor")
+
+
+class Recorder(Protocol):
+    """The part of `runtime.events.Recorder` that is needed here."""
+
+    def event(
+        self, regarding: Node, type_: Type, reason: str, message: str, *, action: str, resource: Resource[Node]
+    ) -> None: ...
 
 
 class Announcements:
@@ -39,7 +48,7 @@ class Announcements:
         before, self._broken = self._broken, frozenset(sentences)
         for sentence in sorted(self._broken - before):
             log.error("accelerator.broken", error=sentence)
-            self._event("Warning", "AcceleratorBroken", f"{sentence}; this accelerator is left out", "Detect")
+            self._event("Warning", "AcceleratorBroken", f"{sentence}; it is not given out", "Detect")
 
     def changed(self, before: Roster, after: Roster) -> None:
         was, now = _by_id(before), _by_id(after)

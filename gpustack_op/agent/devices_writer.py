@@ -18,8 +18,7 @@ import msgspec
 
 from gpustack_op.agent.ledger import ledger_json
 from gpustack_op.api.worker import DEVICES, Devices, DevicesSpec, DevicesStatus
-from gpustack_op.runtime.apply import Owned, differs
-from gpustack_op.runtime.client import Client
+from gpustack_op.runtime.apply import Connection, Owned, differs
 from gpustack_op.scheduling import labels
 from gpustack_op.scheduling.device_groups import groups_json
 
@@ -35,7 +34,7 @@ OWNED: Mapping[Part, Owned] = {
 class DevicesWriter:
     """`field_manager` names the agent in `managedFields`. `ours` are the manufacturers whose groups we state."""
 
-    def __init__(self, client: Client, field_manager: str) -> None:
+    def __init__(self, client: Connection, field_manager: str) -> None:
         self._client = client
         self._field_manager = field_manager
 

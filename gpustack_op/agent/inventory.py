@@ -146,7 +146,10 @@ def _decode(text: str, file: str) -> Any:
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InventoryError(f"{file}: is no valid YAML: {error}") from error
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        what = getattr(error, "problem", None) or error
+        raise InventoryError(f"{file}: is no valid YAML{line}: {what}; correct it") from error
 
 
 def _check_quantity(field: str, value: str) -> None:

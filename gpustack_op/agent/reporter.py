@@ -13,20 +13,30 @@ Promises  what is deleted or edited is put back; an account outlives its Devices
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from gpustack_op.agent import bodies
 from gpustack_op.agent.devices_writer import DevicesWriter
-from gpustack_op.agent.informers import AgentInformers
 from gpustack_op.agent.ledger import kept_ledger, rows_of
 from gpustack_op.agent.sight import Sight
-from gpustack_op.api.core import Node
-from gpustack_op.api.nfd import NODE_FEATURES
-from gpustack_op.api.worker import DeviceGroup, LedgerRow
+from gpustack_op.api.core import NODES, Node
+from gpustack_op.api.nfd import NODE_FEATURES, NodeFeature
+from gpustack_op.api.worker import DeviceGroup, Devices, LedgerRow
 from gpustack_op.runtime.apply import Owned, Writer
 from gpustack_op.runtime.controller import DONE, Request, Result
 from gpustack_op.scheduling.device_groups import device_groups
 
 OWNED = Owned(exact=("spec.labels", "spec.features.attributes.**", "spec.features.flags.**"))
+
+
+class Cluster(Protocol):
+    """The node's objects as they are now: informers, in a program."""
+
+    namespace: str
+
+    def node(self) -> Node | None: ...
+    def node_feature(self) -> NodeFeature | None: ...
+    def devices(self) -> Devices | None: ...
 
 
 class Reporter:
@@ -36,14 +46,14 @@ class Reporter:
 
     def __init__(
         self,
-        informers: AgentInformers,
+        cluster: Cluster,
         writer: Writer,
         devices_writer: DevicesWriter,
         sight: Callable[[], Sight | None],
         *,
         with_memory: bool = False,
     ) -> None:
-        self._informers = informers
+        self._cluster = cluster
         self._writer = writer
         self._devices_writer = devices_writer
         self._sight = sight
@@ -51,7 +61,7 @@ class Reporter:
         self._rows: dict[str, LedgerRow] = {}
 
     async def reconcile(self, _request: Request) -> Result:
-        node, sight = self._informers.node(), self._sight()
+        node, sight = self._cluster.node(), self._sight()
         if node is None or node.deleting or sight is None:
             return DONE  # the monitor wakes us when there is something to tell; all of it ends with the Node
         groups = device_groups((known.reported for known in sight.roster), with_memory=self._with_memory)
@@ -60,14 +70,14 @@ class Reporter:
         return DONE
 
     async def _report_features(self, node: Node, sight: Sight, groups: tuple[DeviceGroup, ...]) -> None:
-        present = self._informers.node_feature()
-        if sight.host is None or (present is not None and present.deleting):
+        present = self._cluster.node_feature()
+        if sight.host is None or (present is not None and (present.deleting or _of_a_former_node(present, node))):
             return
-        body = bodies.node_feature(node, sight.host.cpu, groups, namespace=self._informers.namespace)
+        body = bodies.node_feature(node, sight.host.cpu, groups, namespace=self._cluster.namespace)
         await self._writer.converge(NODE_FEATURES, body, present, owned=OWNED)
 
     async def _report_devices(self, node: Node, sight: Sight, groups: tuple[DeviceGroup, ...]) -> None:
-        present = self._informers.devices()
+        present = self._cluster.devices()
         if (present is None and not groups) or (present is not None and present.deleting):
             return
         body = bodies.devices(node, groups, sight.roster)
@@ -82,3 +92,9 @@ class Reporter:
         cards = {card.id for group in groups for card in group.accelerators or ()}
         known = self._rows | rows
         self._rows = {card: row for card, row in known.items() if card in cards}
+
+
+def _of_a_former_node(present: NodeFeature, node: Node) -> bool:
+    """It is about to be garbage-collected, and no object can have two controllers; its end wakes us."""
+    owners = [owner for owner in present.metadata.owner_references or () if owner.controller]
+    return any(owner.kind == NODES.kind and owner.uid != node.uid for owner in owners)

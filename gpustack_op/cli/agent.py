@@ -65,8 +65,8 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="gpustack-agent",
         description="Reports the CPU and the accelerators of one node to the cluster.",
-        epilog="The API server is found as in a Pod: KUBERNETES_SERVICE_HOST and _PORT, and the service account's files; "
-        "GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE name other files.",
+        epilog="The API server is found as in a Pod: by KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT and the "
+        "service account's files; GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE name other files.",
     )
     given = made.add_argument
     given("--node", default=environment.get("KUBERNETES_NODE_NAME", ""), help="name of the Node [KUBERNETES_NODE_NAME]")

@@ -120,7 +120,7 @@ def test_a_broken_card_is_named_and_the_rest_is_used(card: str, message: str) ->
     ("text", "message"),
     [
         pytest.param("", "f.yaml: the whole entry null: write a mapping of fields", id="an empty file"),
-        pytest.param("node: [", "f.yaml: is no valid YAML: ", id="no YAML"),
+        pytest.param("node: [", "f.yaml: is no valid YAML in line 2: ", id="no YAML"),
         pytest.param(MACHINE.replace("4", "-4", 1), "f.yaml: cpu.cores -4: write a whole number >= 1", id="cores"),
         pytest.param(MACHINE.replace("64Gi", "10x"), 'f.yaml: memory "10x": write a quantity', id="memory"),
         pytest.param(MACHINE.replace("64Gi", "-1"), "f.yaml: memory -1: write text, in quotes", id="a bare number"),
