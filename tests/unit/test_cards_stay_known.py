@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack_op.agent.health import SICK, Health
-from gpustack_op.agent.roster import Known, Pass, Roster, detected, next_recovery, unmeasured
+from gpustack_op.agent.health import Health
+from gpustack_op.agent.roster import Known, Pass, Roster, detected, unmeasured
 from gpustack_op.scheduling.device_groups import RawCard
 
 RECOVERY = 60.0
@@ -58,17 +58,6 @@ def test_a_shorter_recovery_period_takes_effect_at_once() -> None:
     assert told(detected(roster, [card("a")], Pass(now=103, recovery=3, boot_id="one"))) == [("a", "well")]
 
 
-def test_the_next_recovery_is_known_in_advance() -> None:
-    roster = (
-        Known(card("a"), "one", SICK),
-        Known(card("b"), "one", Health(unhealthy=True, since=100)),
-        Known(card("c"), "one", Health(unhealthy=True, since=90)),
-        Known(card("d"), "one", Health(unhealthy=False, since=0)),
-    )
-    assert next_recovery(roster, at(110)) == 40
-    assert next_recovery(seen("a"), at(110)) is None
-
-
 def test_an_absent_card_stays_at_its_index_and_is_sick() -> None:
     roster = detected(seen("a", "b", "c"), [card("a"), card("c")], at(10))
     assert told(roster) == [("a", "well"), ("b", "sick"), ("c", "well")]
@@ -110,6 +99,13 @@ def test_an_absent_card_is_forgotten_after_a_reboot_when_nothing_is_charged(
 def test_a_card_lost_after_the_reboot_waits_for_the_next_one() -> None:
     rebooted = detected(seen("a", "b"), [card("a"), card("b")], at(10, boot="two"))
     assert told(detected(rebooted, [card("a")], at(20, boot="two"))) == [("a", "well"), ("b", "sick")]
+
+
+def test_an_absent_card_of_an_unknown_boot_waits_for_the_next_one() -> None:
+    roster = (Known(card("a"), "", Health(unhealthy=False, since=0)),)
+    first = detected(roster, [], at(10, boot="one"))
+    assert told(first) == [("a", "sick")]
+    assert told(detected(first, [], at(20, boot="two"))) == []
 
 
 def test_a_charged_card_is_forgotten_once_it_is_free() -> None:
