@@ -70,7 +70,7 @@ def remainder(desired: Mapping[str, Any], present: KubeObject, owned: Owned | No
 def same_amount(one: object, other: object) -> bool:
     """Whether two values of a quantity field are equal by value; what is no quantity equals only itself."""
     if one == other:
-        return True
+        return isinstance(one, bool) == isinstance(other, bool)
     amount = _amount(one)
     return amount is not None and amount == _amount(other)
 

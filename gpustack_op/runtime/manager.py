@@ -125,6 +125,7 @@ class Manager:
         self._others: dict[asyncio.Task[None], Controller | Runnable] = {}
         self._background: dict[asyncio.Task[None], str] = {}
         self._caches_started = False
+        self._ended = False
         self._watchdog: Watchdog | None = None
         self._death: tuple[str, BaseException] | None = None
 
@@ -212,7 +213,7 @@ class Manager:
 
     async def _lead(self, elector: Elector) -> None:
         await elector.acquire()
-        self._watchdog = Watchdog(lambda: elector.leads_until, self._lost)
+        self._watchdog = Watchdog(lambda: elector.leads_until, self._lost, clock=asyncio.get_running_loop().time)
         self._watchdog.start()
         self._in_background("leader-election", elector.hold())
 
@@ -241,15 +242,19 @@ class Manager:
         self.request_stop()
 
     def _lost(self) -> None:
-        log.error("manager.ended", reason="the lease is lost; another process may lead")
-        sys.stderr.flush()
-        self._end(1)
+        self._end_now("the lease is lost; another process may lead")
+
+    def _end_now(self, reason: str) -> None:
+        if not self._ended:
+            self._ended = True
+            log.error("manager.ended", reason=reason)
+            sys.stderr.flush()
+            self._end(1)
 
     def _signalled(self, name: str) -> None:
         if self._stop.is_set():
-            log.error("manager.ended", reason=f"{name} while stopping")
-            sys.stderr.flush()
-            self._end(1)
+            self._end_now(f"{name} while stopping")
+            return
         log.info("manager.stopping", signal=name)
         self.request_stop()
 

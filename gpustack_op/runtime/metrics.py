@@ -60,7 +60,7 @@ class Metrics:
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def value(self, name: str, /, **labels: str) -> float | None:
         """What a sample reads now; None while it has no such series. For tests and for health checks."""
         return self.registry.get_sample_value(name, labels)
 
