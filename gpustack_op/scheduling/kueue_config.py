@@ -52,7 +52,7 @@ def kueue_config(
     system_namespace: str = SYSTEM_NAMESPACE,
     nfd_namespace: str = NFD_NAMESPACE,
 ) -> dict[str, Any]:
-    """The document that Kueue reads with `--config`, for Kueue in `namespace` and the operator in `system_namespace`."""
+    """The document that Kueue reads with `--config`; `namespace` is Kueue's own."""
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",

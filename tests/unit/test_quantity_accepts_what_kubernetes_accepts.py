@@ -7,7 +7,7 @@ import sys
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
@@ -172,6 +172,7 @@ suffixes = st.sampled_from(["", *"numkMGTPE", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"
 quantities = st.builds(lambda number, suffix: Quantity.parse(number + suffix), numbers, suffixes)
 
 
+@settings(deadline=None)
 @given(quantities)
 def test_the_canonical_form_has_the_same_value_and_is_its_own_canonical_form(quantity: Quantity) -> None:
     again = Quantity.parse(quantity.canonical())
@@ -179,6 +180,7 @@ def test_the_canonical_form_has_the_same_value_and_is_its_own_canonical_form(qua
     assert again.canonical() == quantity.canonical()
 
 
+@settings(deadline=None)
 @given(quantities, quantities)
 def test_arithmetic_and_order_are_those_of_fractions(one: Quantity, other: Quantity) -> None:
     assert (one + other).value == one.value + other.value
@@ -194,6 +196,7 @@ def read(text: str) -> Quantity | None:
         return None
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_either_a_quantity_that_keeps_it_or_a_quantity_error(text: str) -> None:
     quantity = read(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpustack_op.operator.settings.catalog import CATALOG
@@ -146,11 +146,13 @@ stored = st.one_of(st.none(), st.sampled_from([b"true", b"false\n", b"maybe", b"
 states = st.builds(Seen, stored=stored, spec=texts, in_force=texts, copied=texts)
 
 
+@settings(deadline=None)
 @given(states)
 def test_what_takes_effect_always_parses(seen: Seen) -> None:
     assert MANUAL.refusal(judge(MANUAL, seen, "true").value) is None
 
 
+@settings(deadline=None)
 @given(states)
 def test_a_verdict_carried_out_is_confirmed(seen: Seen) -> None:
     first = judge(MANUAL, seen, "true")
