@@ -48,11 +48,11 @@ class Binaries:
 
 def build(progress: Progress) -> Binaries:
     """Builds what is missing. Waits while another build runs."""
-    folder = cache_root() / "devcluster"
+    folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / "build.lock", progress):
         go = provide()
-        binaries = Binaries({module.name: folder / f"{module.name}-{key(module, go.version)}" for module in MODULES})
+        binaries = _binaries(go)
         missing = [compilation for module in MODULES for compilation in _missing(module, binaries)]
         if missing:
             check_space(_disks(go, folder))
@@ -60,6 +60,14 @@ def build(progress: Progress) -> Binaries:
             compile_program(go, compilation, progress.part(position, len(missing), compilation.program))
         for module in MODULES:
             _keep_manifests(go, module, binaries.folders[module.name])
+    return binaries
+
+
+def built() -> Binaries:
+    """What `build` would give, when it would have nothing to do."""
+    binaries = _binaries(provide())
+    if any(True for module in MODULES for _ in _missing(module, binaries)):
+        raise BuildError("not everything is built yet; run: hack/dev build")
     return binaries
 
 
@@ -71,6 +79,14 @@ def key(module: Module, go_version: str) -> str:
     for name in ("go.mod", "go.sum"):
         digest.update((folder / name).read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _folder() -> Path:
+    return cache_root() / "devcluster"
+
+
+def _binaries(go: Go) -> Binaries:
+    return Binaries({module.name: _folder() / f"{module.name}-{key(module, go.version)}" for module in MODULES})
 
 
 def check_space(disks: Sequence[Path], needed: int = NEEDED_BYTES) -> None:

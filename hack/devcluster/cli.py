@@ -11,44 +11,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from devcluster import daemon, kubectl, state
+from devcluster import daemon, state
 from devcluster.build import build
 from devcluster.cluster import Scope
 from devcluster.compile import Progress
 from devcluster.errors import ClusterError, NotUpError
 from devcluster.handle import RunningCluster
-from devcluster.paths import MACHINES, NAME_VARIABLE, Layout, selected_name
+from devcluster.paths import DEFAULT_NAME, MACHINES, NAME_VARIABLE, Layout, selected_name
 from devcluster.supervisor import PartStatus
 
 
-def main(arguments: Sequence[str]) -> int:
-    ours, theirs = split(arguments)
-    options = _parser().parse_args(ours)
-    try:
-        return int(options.run(options, theirs) or 0)
-    except ClusterError as error:
-        print(f"hack/dev: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("hack/dev: interrupted", file=sys.stderr)
-    return 1
-
-
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Ours, and what stands after `kubectl`: that is passed on as it is, options and all."""
-    position = next((i for i, word in enumerate(arguments) if word == "kubectl"), len(arguments))
-    return list(arguments[: position + 1]), list(arguments[position + 1 :])
+def run(arguments: Sequence[str]) -> int:
+    """Carries out any command but `kubectl`, which `kubectl.become` does; gives the exit status."""
+    options = _parser().parse_args(arguments)
+    return int(options.run(options) or 0)
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _build(_options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+def _build(_options: argparse.Namespace) -> None:
     for folder in build(Progress()).folders.values():
         print(folder)
 
 
-def _up(options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+def _up(options: argparse.Namespace) -> None:
     build(Progress())
     layout = Layout.of(options.name)
     machines = options.machines or sorted(MACHINES.glob("*.yaml"))
@@ -59,11 +47,11 @@ def _up(options: argparse.Namespace, _theirs: Sequence[str]) -> None:
     _say(f"  hack/dev{named} kubectl get nodes\n  export KUBECONFIG={layout.kubeconfig}\n  hack/dev{named} down")
 
 
-def _down(options: argparse.Namespace, _theirs: Sequence[str]) -> None:
+def _down(options: argparse.Namespace) -> None:
     daemon.down(Layout.of(options.name), _say)
 
 
-def _status(options: argparse.Namespace, _theirs: Sequence[str]) -> int:
+def _status(options: argparse.Namespace) -> int:
     layout = Layout.of(options.name)
     if not state.is_up(layout):
         _tell_of_the_dead(layout)
@@ -91,7 +79,7 @@ def table(parts: Sequence[PartStatus]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _logs(options: argparse.Namespace, _theirs: Sequence[str]) -> NoReturn:
+def _logs(options: argparse.Namespace) -> NoReturn:
     layout = Layout.of(options.name)
     log = layout.log(options.part)
     if not log.exists():
@@ -101,22 +89,13 @@ def _logs(options: argparse.Namespace, _theirs: Sequence[str]) -> NoReturn:
     os.execvp("tail", ["tail", "-n", str(options.lines), *follow, str(log)])
 
 
-def _kubectl(options: argparse.Namespace, theirs: Sequence[str]) -> NoReturn:
-    layout = Layout.of(options.name)
-    if not layout.kubectl.exists():
-        _tell_of_the_dead(layout)
-    os.execve(layout.kubectl, ["kubectl", *theirs], kubectl.environment(layout))
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hack/dev",
-        description="A development cluster of plain processes: control plane, Kueue, NFD and simulated nodes.",
-        epilog=f"Which cluster is meant: --name, else ${NAME_VARIABLE}, else demo.",
-    )
+    about = "A development cluster of plain processes: control plane, Kueue, NFD and simulated nodes."
+    parser = argparse.ArgumentParser(prog="hack/dev", description=about)
+    which = f"which cluster is meant; ${NAME_VARIABLE} says it too, and without either it is {DEFAULT_NAME}"
+    parser.add_argument("--name", default=selected_name(), help=which)
     name = argparse.ArgumentParser(add_help=False)
-    name.add_argument("--name", default=argparse.SUPPRESS, help="which cluster is meant")
-    parser.add_argument("--name", default=selected_name(), help="which cluster is meant")
+    name.add_argument("--name", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(word: str, run: object, about: str) -> argparse.ArgumentParser:
@@ -134,5 +113,5 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("part", metavar="PART", help="as `status` names it, or supervisor")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
     logs.add_argument("-n", "--lines", type=int, default=200)
-    command("kubectl", _kubectl, "kubectl against the cluster; everything after this word is kubectl's")
+    commands.add_parser("kubectl", help="kubectl against the cluster; all that follows is kubectl's")
     return parser

@@ -9,26 +9,27 @@ Recovery     A part that ends is named and listed (`status`), never restarted by
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
-from devcluster import kueue, nfd, state
+from devcluster import state
 from devcluster.background import Background
 from devcluster.build import Binaries
-from devcluster.control_plane import ADMINISTRATORS, ControlPlane
+from devcluster.control_plane import ADMINISTRATORS
 from devcluster.errors import ClusterError, UnknownPartError
-from devcluster.install import Installer, read_manifests
+from devcluster.install import Installer
 from devcluster.node import SimulatedNode
-from devcluster.paths import KUEUE_CONFIGURATION, MANIFESTS, Layout
+from devcluster.paths import KUEUE_CONFIGURATION, Layout
+from devcluster.platform import Platform
 from devcluster.ports import Ports, reserve
-from devcluster.programs import NAMESPACE, OPERATOR_PART, Programs, agent_part
+from devcluster.programs import OPERATOR_PART, Programs, agent_part
+from devcluster.steps import Steps
 from devcluster.supervisor import PartStatus, Supervisor
 from devcluster.tokens import Token
 from gpustack_op.agent import inventory
@@ -137,6 +138,7 @@ class Cluster:
         await node.join()
         await node.publish()
         self._background.start(_node_task(node.name), node.run())
+        await node.until_schedulable()
         return node.name
 
     async def remove_machine(self, node: str) -> None:
@@ -151,54 +153,25 @@ class Cluster:
 
     async def _bring_up(self, ports: Ports) -> None:
         self.layout.kubectl.symlink_to(self._binaries["kubectl"])
-        self._control_plane = ControlPlane(self.layout, self._binaries, ports)
-        self._programs = Programs(self.layout, ports, self._control_plane)
-        await self.supervisor.start(*self._control_plane.etcd())
-        await self.supervisor.start(*self._control_plane.api_server())
+        self._platform = Platform(
+            self.layout, self._binaries, ports, self.supervisor, kueue_configuration=self._kueue_configuration
+        )
+        self._programs = Programs(self.layout, ports, self._platform.control_plane)
+        await self._platform.start_api_server()
         self._administrator = self._client("admin")
         installer = Installer(self._administrator)
         if self.scope is Scope.CONTROL_PLANE:
-            await self._install_ours(installer)
+            await self._platform.install(installer)
             return
-        for file in self._machines:
-            self._make_node(file)
-        await _together(
-            self.supervisor.start(*self._control_plane.controller_manager()),
-            self.supervisor.start(*self._control_plane.scheduler()),
-            self._install_ours(installer),
-            self._start_nodes(installer),
-            self._start_kueue(installer, ports),
-        )
-        if self.scope is Scope.ALL:
-            await _together(self.start_operator(), *(self.start_agent(node) for node in self._nodes))
-
-    async def _install_ours(self, installer: Installer) -> None:
-        await installer.namespaces(NAMESPACE)
-        await _together(
-            installer.install_crds(read_manifests(MANIFESTS / "crds")),
-            installer.install(read_manifests(MANIFESTS / "rbac")),
-        )
-
-    async def _start_nodes(self, installer: Installer) -> None:
-        """NFD's master comes after the first node, since it ends without one."""
-        discovery = nfd.NodeFeatureDiscovery(self.layout, self._binaries, self._control_plane)
-        await _together(
-            installer.namespaces(nfd.NAMESPACE),
-            installer.install_crds(discovery.crds()),
-            *(node.join() for node in self._nodes.values()),
-        )
-        for node in self._nodes.values():
-            await node.publish()
+        nodes = [self._make_node(file) for file in self._machines]
+        await self._platform.start(installer, nodes)
+        for node in nodes:
             self._background.start(_node_task(node.name), node.run())
-        if self._nodes:
-            await self.supervisor.start(*discovery.launch(next(iter(self._nodes))))
-
-    async def _start_kueue(self, installer: Installer, ports: Ports) -> None:
-        manager = kueue.Kueue(self.layout, self._binaries, ports, self._control_plane, self._kueue_configuration)
-        await installer.namespaces(kueue.NAMESPACE)
-        await _together(installer.install_crds(manager.crds()), installer.install([manager.secret()]))
-        await self.supervisor.start(*manager.launch())
-        await installer.install(manager.webhooks())
+        if self.scope is Scope.ALL:
+            async with Steps() as steps:
+                steps.add(self.start_operator)
+                for node in nodes:
+                    steps.add(self.start_agent, node.name)
 
     async def _keep_token(self, part: str, token: Token) -> None:
         delay = await token.fetch(self._administrator)
@@ -219,20 +192,10 @@ class Cluster:
         return self._nodes[name]
 
     def _client(self, user: str) -> Client:
-        client = Client(self._control_plane.client(user, ADMINISTRATORS), user_agent="devcluster")
+        client = Client(self._platform.control_plane.client(user, ADMINISTRATORS), user_agent="devcluster")
         self._clients.append(client)
         return client
 
 
 def _node_task(node: str) -> str:
     return f"node {node}"
-
-
-async def _together(*work: Coroutine[Any, Any, Any]) -> None:
-    """Does all of it at once. The first failure ends the rest, and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for each in work:
-                group.create_task(each)
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None

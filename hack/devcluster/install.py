@@ -24,6 +24,9 @@ FIELD_MANAGER: Final = "devcluster"
 SERVED_TIMEOUT: Final = 30.0
 """Seconds for a new kind to be served; a fraction of one is usual."""
 
+SERVED_POLL: Final = 0.15
+"""Seconds between two questions; more often would slow down what is waited for."""
+
 Json = dict[str, Any]
 
 
@@ -54,7 +57,7 @@ class Installer:
             with suppress(NotFound):
                 await self._client.raw("GET", path, params={"limit": "1"})
                 return
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(SERVED_POLL)
 
     async def _apply(self, obj: Json) -> None:
         resource = await self._resource(obj["apiVersion"], obj["kind"])

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
+from collections.abc import Sequence
+from typing import NoReturn
 
-from devcluster.errors import KubectlError
-from devcluster.paths import Layout
+from devcluster.errors import KubectlError, NotUpError
+from devcluster.paths import Layout, selected_name
+
+
+def become(ours: Sequence[str], theirs: Sequence[str]) -> NoReturn:
+    """Turns this process into kubectl. `ours` are the words of `hack/dev` up to and including `kubectl`."""
+    parser = argparse.ArgumentParser(prog="hack/dev")
+    parser.add_argument("--name", default=selected_name())
+    parser.add_argument("kubectl", choices=["kubectl"])
+    layout = Layout.of(parser.parse_args(ours).name)
+    if not layout.kubectl.exists():
+        raise NotUpError(f'cluster "{layout.name}" is not up; start it with: hack/dev --name {layout.name} up')
+    os.execve(layout.kubectl, ["kubectl", *theirs], environment(layout))
 
 
 def environment(layout: Layout) -> dict[str, str]:

@@ -30,6 +30,15 @@ TICK: Final = 1.0
 """Seconds between two looks at the Node and at the inventory."""
 
 
+SCHEDULABLE_WITHIN: Final = 30.0
+"""Seconds; the controller manager takes about one."""
+
+SCHEDULABLE_POLL: Final = 0.15
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+"""The taint that every Node is born with, and that the controller manager takes away."""
+
+
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
     type: str = ""
     status: str = ""
@@ -45,10 +54,19 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
         return any(each.type == "Ready" and each.status == "True" for each in self.conditions)
 
 
+class Spec(msgspec.Struct, frozen=True, rename="camel"):
+    taints: tuple[dict[str, str], ...] = ()
+
+
 class Node(KubeObject, frozen=True, kw_only=True):
     """What a kubelet looks at of its own Node."""
 
+    spec: Spec = Spec()
     status: Status = Status()
+
+    @property
+    def schedulable(self) -> bool:
+        return not any(taint.get("key") == NOT_READY for taint in self.spec.taints)
 
 
 NODES: Final = Resource("", "v1", "nodes", "Node", Node)
@@ -87,6 +105,15 @@ class SimulatedNode:
         """Publishes what NFD's worker would find."""
         feature = node_objects.node_feature(self.machine, self.uid, version=versions.NFD.version)
         await self._client.apply(NODE_FEATURES, feature, field_manager=FIELD_MANAGER)
+
+    async def until_schedulable(self) -> None:
+        """Returns when the controller manager has seen that the node is ready."""
+        async with asyncio.timeout(SCHEDULABLE_WITHIN):
+            while True:
+                node = await self._client.get(NODES, self.name)
+                if node.schedulable:
+                    return
+                await asyncio.sleep(SCHEDULABLE_POLL)
 
     async def leave(self) -> None:
         """Removes the Node; what it owns goes with it."""

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from devcluster.build import build
+from devcluster.build import built
 from devcluster.cluster import Cluster, Scope
-from devcluster.compile import Progress
 from devcluster.control import Commands, ControlServer
 from devcluster.daemon import Report
 from devcluster.paths import Layout
@@ -45,7 +44,7 @@ async def _supervise(options: argparse.Namespace, report: _Reports) -> None:
     _cancel_on_signals()
     cluster = Cluster(
         Layout.of(options.name),
-        build(Progress()),
+        built(),
         machines=options.machines,
         scope=Scope(options.scope),
         say=report.say,
