@@ -10,18 +10,23 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
-from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from gpustack_op.api.meta import Resource
 from gpustack_op.api.quantity import QUANTITY_RULE
 
 
+def camel_case(name: str) -> str:
+    """`cache_line` as `cacheLine`; unlike pydantic's own, a digit starts no word: `l1d` stays."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
 class Model(BaseModel):
     """A part of an object. Unknown fields are ignored, as the API server prunes them."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, use_attribute_docstrings=True, extra="ignore"
+        alias_generator=camel_case, populate_by_name=True, frozen=True, use_attribute_docstrings=True, extra="ignore"
     )
 
     def wire(self) -> dict[str, Any]:

@@ -34,6 +34,9 @@ from gpustack_op.scheduling.names import SYSTEM_NAMESPACE
 NAME = "gpustack-operator"
 WEBHOOK_SERVICE = "gpustack-operator-webhook"
 
+REQUEST_BUDGET = 5.0
+"""Seconds that one request may take with its repetitions: a reconcile that gives up sooner makes room for others."""
+
 log = logger("operator")
 
 
@@ -71,7 +74,10 @@ async def run(options: argparse.Namespace) -> None:
     def observe(code: str, method: str, host: str) -> None:
         requests.labels(code=code, method=method, host=host).inc()
 
-    async with Client(config, observe=observe) as client, Client(config, observe=observe) as lease_client:
+    async with (
+        Client(config, budget=REQUEST_BUDGET, observe=observe) as client,
+        Client(config, observe=observe) as lease_client,
+    ):
         caches = Caches(client)
         manager = Manager(client, caches, options=manager_options(options), metrics=metrics, lease_client=lease_client)
         await assemble(manager, client, caches, options).run()

@@ -27,6 +27,10 @@ from gpustack_op.runtime.controller import Controller, Request, mapped, owned, p
 from gpustack_op.runtime.events import Recorder
 
 
+WORKERS = 4
+"""Of a controller whose keys each wait for the API server: one that is refused holds up no other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the reconcilers share."""
@@ -69,7 +73,7 @@ def node_feature(parts: Parts) -> Controller:
         parts.settings,
         namespace=parts.namespace,
     )
-    controller = Controller(reconciler, [primary(informers.nodes), mapped(informers.node_features, node_of)], workers=4)
+    controller = Controller(reconciler, [primary(informers.nodes), mapped(informers.node_features, node_of)], workers=WORKERS)
     parts.settings.subscribe(lambda _: _wake(controller, (node.name for node in informers.nodes.all())))
     return controller
 
@@ -85,7 +89,7 @@ def devices(parts: Parts) -> Controller:
     controller = Controller(
         reconciler,
         [primary(informers.devices), primary(informers.nodes), mapped(informers.node_features, node_of)],
-        workers=4,
+        workers=WORKERS,
     )
     parts.states.subscribe(lambda node, _: controller.enqueue(Request(node)))
     return controller
@@ -108,6 +112,7 @@ def flavors(parts: Parts) -> Controller:
             mapped(informers.nodes, lambda _: ()),
             mapped(informers.node_features, lambda _: ()),
         ],
+        workers=WORKERS,
     )
     parts.states.subscribe(lambda _, names: _wake(controller, names))
     return controller
@@ -124,6 +129,7 @@ def queues(parts: Parts) -> Controller:
             mapped(informers.flavors, reconciler.queues_of_flavor),
             mapped(informers.workloads, queue.requests_of_workload),
         ],
+        workers=WORKERS,
     )
     parts.settings.subscribe(lambda _: _wake(controller, (t.name for t in informers.types.all())))
     return controller
@@ -141,6 +147,7 @@ def entrances(parts: Parts) -> Controller:
             owned(informers.local_queues, CLUSTER_QUEUES),
             mapped(informers.namespaces, reconciler.pools_of_namespace),
         ],
+        workers=WORKERS,
     )
 
 
@@ -155,6 +162,7 @@ def instance_types(parts: Parts) -> Controller:
             mapped(informers.flavors, reconciler.types_of_flavor),
             mapped(informers.devices, reconciler.types_of_devices),
         ],
+        workers=WORKERS,
     )
     parts.settings.subscribe(lambda _: _enqueue(controller, reconciler.everything))
     return controller
@@ -171,6 +179,7 @@ def instance_type_status(parts: Parts) -> Controller:
             mapped(informers.flavors, reconciler.types_of_flavor),
             mapped(informers.devices, reconciler.types_of_devices),
         ],
+        workers=WORKERS,
     )
     parts.settings.subscribe(lambda _: _wake(controller, (t.name for t in informers.types.all())))
     return controller

@@ -32,9 +32,10 @@ def wanted_status(type_: InstanceType, views: PoolViews, told: dict[str, Any], r
         "phase": str(report.phase),
         "phaseMessage": report.message,
         "entrance": names.entrance(type_.name),
-        "detail": told,
         "summary": summary(type_.spec, views),
         **views.as_json(),
+        # An apply that empties a map leaves null behind, which the schema refuses: what is empty is left out.
+        **({"detail": told} if told else {}),
     }
 
 
