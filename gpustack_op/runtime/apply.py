@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from gpustack_op.api.meta import KubeObject, Resource
 from gpustack_op.runtime.comparison import Owned, UnknownFieldError, differs, remainder
-from gpustack_op.runtime.errors import AlreadyExists, NotFound
+from gpustack_op.runtime.errors import AlreadyExists, Invalid, NotFound
 from gpustack_op.runtime.logging import logger
 from gpustack_op.runtime.reconciler import TryAgainError
 
@@ -156,7 +156,7 @@ class Writer:
 
     async def _existing(self, resource: Resource[T], desired: Body) -> T:
         name, namespace = desired["metadata"]["name"], _namespace(desired)
-        what = f'{resource.kind} "{f"{namespace}/{name}" if namespace else name}"'
+        what = _what(resource, desired)
         try:
             present = await self._client.get(resource, name, namespace)
         except NotFound as error:
@@ -169,13 +169,19 @@ class Writer:
 
     async def _apply(self, resource: Resource[T], desired: Body, present: T, *, subresource: str = "") -> T:
         metadata = {**desired["metadata"], "uid": present.uid}
-        return await self._client.apply(
-            resource,
-            _without_nulls({**desired, "metadata": metadata}),
-            namespace=present.namespace,
-            subresource=subresource,
-            field_manager=self.field_manager,
-        )
+        try:
+            return await self._client.apply(
+                resource,
+                _without_nulls({**desired, "metadata": metadata}),
+                namespace=present.namespace,
+                subresource=subresource,
+                field_manager=self.field_manager,
+            )
+        except Invalid as error:
+            # How the server says that a later object has the name; were there none at all, it would say Conflict.
+            if any(cause.get("field") == "metadata.uid" for cause in error.causes):
+                raise TryAgainError(f"{_what(resource, desired)} is another object by now") from error
+            raise
 
     async def _finish(
         self, resource: Resource[T], desired: Body, applied: T, owned: Owned, *, subresource: str = ""
@@ -209,6 +215,11 @@ def is_ours(desired: Body, present: KubeObject) -> bool:
 
 def _namespace(desired: Body) -> str:
     return str(desired["metadata"].get("namespace") or "")
+
+
+def _what(resource: Resource[Any], desired: Body) -> str:
+    name, namespace = desired["metadata"]["name"], _namespace(desired)
+    return f'{resource.kind} "{f"{namespace}/{name}" if namespace else name}"'
 
 
 def _check_visible(resource: Resource[Any], desired: Body) -> None:

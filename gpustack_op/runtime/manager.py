@@ -13,20 +13,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gpustack_op.runtime.address import split_address
 from gpustack_op.runtime.controller import Controller
 from gpustack_op.runtime.endpoints import Endpoints
 from gpustack_op.runtime.health import CacheStates, Liveness, LivenessServer, LoopPulse, Readiness
 from gpustack_op.runtime.leader_election import Connection, ElectionOptions, Elector
 from gpustack_op.runtime.logging import logger
 from gpustack_op.runtime.metrics import Metrics
+from gpustack_op.runtime.stop_signals import stop_signals
 from gpustack_op.runtime.watchdog import Watchdog
+
+__all__ = [
+    "Caches",
+    "Keeper",
+    "Manager",
+    "ManagerOptions",
+    "Runnable",
+    "Server",
+    "TaskDiedError",
+    "split_address",
+]
 
 log = logger("manager")
 
@@ -145,7 +156,7 @@ class Manager:
 
     async def run(self) -> None:
         """Start everything, work until told to stop, stop everything. Raises what could not start or has died."""
-        with _signals(self._signalled):
+        with stop_signals(self._signalled):
             starting = asyncio.create_task(self._start(), name="start")
             try:
                 await self._until_stop_or_failure(starting)
@@ -305,14 +316,6 @@ class Manager:
         return elector
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """`host:port`, `:port` or `[::]:port`."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f'address "{text}" is not host:port, such as 127.0.0.1:8080')
-    return host.strip("[]") or "0.0.0.0", int(port)
-
-
 def _in_progress(part: Controller | Runnable) -> list[str]:
     requests = part.in_progress if isinstance(part, Controller) else []
     return [f"{part.name}: {request}" for request in requests] or [part.name]
@@ -327,22 +330,3 @@ async def _ended(
         for task in waited:
             task.cancel()
     return (await asyncio.wait(waited, timeout=within))[1] if waited else set()
-
-
-class _signals:  # noqa: N801
-    """Calls back for SIGTERM and SIGINT while the manager runs."""
-
-    def __init__(self, callback: Callable[[str], None]) -> None:
-        self._callback = callback
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
-                loop.add_signal_handler(number, self._callback, number.name)
-
-    def __exit__(self, *_error: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(number)

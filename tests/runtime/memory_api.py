@@ -112,6 +112,7 @@ class MemoryApi:
         name = body["metadata"]["name"]
         trouble = await self._begin("apply", name, body)
         key = (resource.plural, namespace, name)
+        self._check_uid_of_apply(key, body)
         self._check_preconditions(key, body)
         stated = _without_identity(_plain(body))
         part = (key, f"{field_manager}/{subresource}")
@@ -179,6 +180,13 @@ class MemoryApi:
         for field in ("uid", "resourceVersion"):
             if wanted.get(field) and wanted[field] != has.get(field):
                 raise Conflict(409, "Conflict", f"{field} is {has.get(field)}, not {wanted[field]}")
+
+    def _check_uid_of_apply(self, key: tuple[str, str, str], body: Mapping[str, Any]) -> None:
+        """An apply that names another object's UID is refused in a way of its own."""
+        wanted = body["metadata"].get("uid")
+        if key in self.objects and wanted and wanted != self.objects[key]["metadata"]["uid"]:
+            causes = [{"field": "metadata.uid", "message": "field is immutable"}]
+            raise Invalid(422, "Invalid", "metadata.uid: field is immutable", details={"causes": causes})
 
     def _store(self, key: tuple[str, str, str], body: Json) -> Json:
         before = self.objects.get(key)

@@ -102,14 +102,17 @@ async def test_the_old_object_that_is_still_going_is_no_success() -> None:
     assert issubclass(BeingDeletedError, TryAgainError)
 
 
-async def test_a_later_object_of_the_same_name_is_not_written() -> None:
+async def test_an_object_that_is_gone_or_replaced_is_not_written() -> None:
     api = MemoryApi()
     writer = Writer(api, "me")
     stale = await writer.converge(THINGS, wanted(1), None)
     api.objects.clear()
-    api.put(THINGS, wanted(1))
     with pytest.raises(Conflict):
         await writer.converge(THINGS, wanted(2), stale)
+    api.put(THINGS, wanted(1))
+    with pytest.raises(TryAgainError, match='Thing "a/t" is another object by now'):
+        await writer.converge(THINGS, wanted(2), stale)
+    assert api.read(THINGS, "t", "a").spec.size == 1
 
 
 async def test_keys_of_others_in_a_map_that_is_ours_alone_are_removed() -> None:

@@ -12,10 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpustack_op.api.meta import PartialObject, Resource
+from gpustack_op.runtime.address import split_address
 from gpustack_op.runtime.controller import DONE, Controller, Request, Result
 from gpustack_op.runtime.leader_election import ElectionOptions
 from gpustack_op.runtime.leases import LEASES
-from gpustack_op.runtime.manager import Manager, ManagerOptions, TaskDiedError, split_address
+from gpustack_op.runtime.manager import Manager, ManagerOptions, TaskDiedError
 from gpustack_op.runtime.metrics import Metrics
 from gpustack_op.runtime.watchdog import Watchdog
 from tests.runtime.fake_time import block_loop, in_fake_time, now, settle
