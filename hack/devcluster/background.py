@@ -10,20 +10,27 @@ from devcluster.supervisor import PartStatus
 
 
 class Background:
-    """Named tasks that run until they are cancelled. One that ends by itself is a bug; it is said and stays listed."""
+    """Named tasks that run until they are cancelled. One that ends by itself is a bug; it is said and stays listed.
+
+    A person wants to see some of them while they are well (`simulates`), and all of them otherwise.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._failures: dict[str, str] = {}
+        self._simulations: set[str] = set()
 
-    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+    def start(self, name: str, work: Coroutine[Any, Any, Any], *, simulates: bool = False) -> None:
         self._failures.pop(name, None)
+        if simulates:
+            self._simulations.add(name)
         task = self._tasks[name] = asyncio.create_task(work, name=name)
         task.add_done_callback(self._ended)
 
     async def cancel(self, name: str) -> None:
         task = self._tasks.pop(name, None)
+        self._failures.pop(name, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -33,10 +40,9 @@ class Background:
             await self.cancel(name)
 
     def status(self) -> list[PartStatus]:
-        return [
-            PartStatus(name, "ended" if name in self._failures else "simulated", tail=self._failures.get(name, ""))
-            for name in self._tasks
-        ]
+        failed = [PartStatus(name, "ended", tail=failure) for name, failure in self._failures.items()]
+        well = self._tasks.keys() & self._simulations - self._failures.keys()
+        return [*failed, *(PartStatus(name, "simulated") for name in sorted(well))]
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():

@@ -137,7 +137,7 @@ class Cluster:
         node = self._make_node(file)
         await node.join()
         await node.publish()
-        self._background.start(_node_task(node.name), node.run())
+        self._background.start(_node_task(node.name), node.run(), simulates=True)
         await node.until_schedulable()
         return node.name
 
@@ -166,7 +166,7 @@ class Cluster:
         nodes = [self._make_node(file) for file in self._machines]
         await self._platform.start(installer, nodes)
         for node in nodes:
-            self._background.start(_node_task(node.name), node.run())
+            self._background.start(_node_task(node.name), node.run(), simulates=True)
         if self.scope is Scope.ALL:
             async with Steps() as steps:
                 steps.add(self.start_operator)

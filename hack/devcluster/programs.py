@@ -55,11 +55,11 @@ class Programs:
         return self._launch(AGENT, agent_part(node), arguments)
 
     def _launch(self, program: str, part: str, arguments: Sequence[str]) -> Launch:
-        health = f"127.0.0.1:{self._ports[f'{part}-health']}"
+        metrics = f"127.0.0.1:{self._ports[f'{part}-metrics']}"
         common = [
             f"--namespace={NAMESPACE}",
-            f"--metrics-bind=127.0.0.1:{self._ports[f'{part}-metrics']}",
-            f"--health-bind={health}",
+            f"--metrics-bind={metrics}",
+            f"--health-bind=127.0.0.1:{self._ports[f'{part}-health']}",
         ]
         executable = Path(sys.executable).parent / program
         command = Command(
@@ -69,7 +69,7 @@ class Programs:
             environment=self._environment(self._token_file(part)),
             grace=10,
         )
-        return command, http_ready(f"http://{health}/readyz")
+        return command, http_ready(f"http://{metrics}/readyz")
 
     def _token_file(self, part: str) -> Path:
         return self._layout.root / "tokens" / part
