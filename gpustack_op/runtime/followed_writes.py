@@ -90,4 +90,7 @@ def _is_gone(content: dict[str, Any]) -> bool:
     if content.get("kind") == "Status":
         return True
     metadata = content.get("metadata") or {}
-    return not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
+    if not metadata.get("deletionTimestamp"):
+        return True
+    # Absent for a namespace, which lives on until it is empty.
+    return metadata.get("deletionGracePeriodSeconds") == 0 and not metadata.get("finalizers")
