@@ -109,7 +109,7 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._metrics = metrics
-        self._instruments = ControllerInstruments(metrics or Metrics(), self.name, workers)
+        self._instruments = self._measuring(metrics or Metrics())
         self._failing: dict[Request, str] = {}
         process = uuid4().hex[:8]
         self._ids = (f"{process}-{number}" for number in count(1))
@@ -119,7 +119,7 @@ class Controller:
         """Move the instruments to the program's registry, unless one was given already; before `run`."""
         if self._metrics is None:
             self._metrics = metrics
-            self._instruments = ControllerInstruments(metrics, self.name, self._workers)
+            self._instruments = self._measuring(metrics)
             self.queue.measure_with(metrics)
 
     def enqueue(self, request: Request, *, priority: int = LIVE) -> None:
@@ -153,9 +153,12 @@ class Controller:
             self._started = False
             self.queue.shut_down()
 
+    def _measuring(self, metrics: Metrics) -> ControllerInstruments:
+        return ControllerInstruments(metrics, self.name, self._workers, active=lambda: len(self.queue.working()))
+
     async def _informers_synced(self, stop: asyncio.Event) -> bool:
         stopped = asyncio.create_task(stop.wait())
-        synced = asyncio.gather(*(watch.informer.wait_synced() for watch in self._watches))
+        synced = asyncio.gather(*(watch.informer.wait_synced() for watch in self._required()))
         try:
             await asyncio.wait((stopped, synced), timeout=TELL_WAITING_AFTER, return_when=asyncio.FIRST_COMPLETED)
             waiting = not synced.done() and not stopped.done()
@@ -172,7 +175,10 @@ class Controller:
             await _cancelled(stopped, synced)
 
     def _unsynced(self) -> list[str]:
-        return sorted({str(watch.informer.resource) for watch in self._watches if not watch.informer.synced})
+        return sorted({str(watch.informer.resource) for watch in self._required() if not watch.informer.synced})
+
+    def _required(self) -> list[Watch[Any]]:
+        return [watch for watch in self._watches if watch.required]
 
     async def _work(self) -> None:
         for turn in count(1):
@@ -180,13 +186,11 @@ class Controller:
                 request = await self.queue.get()
             except ShutDownError:
                 return
-            self._instruments.active_workers.inc()
             started = elapsed()
             try:
                 await self._reconcile(request)
             finally:
                 self._instruments.time.observe(elapsed() - started)
-                self._instruments.active_workers.dec()
                 self.queue.done(request)
             if turn % YIELD_EVERY == 0:
                 await asyncio.sleep(0)

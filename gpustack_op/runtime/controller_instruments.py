@@ -8,6 +8,7 @@ Recovery     None needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gpustack_op.runtime.metrics import Metrics
@@ -18,7 +19,7 @@ LABELS = ("controller",)
 class ControllerInstruments:
     """Outcomes, errors, time and workers of one controller."""
 
-    def __init__(self, metrics: Metrics, name: str, workers: int) -> None:
+    def __init__(self, metrics: Metrics, name: str, workers: int, *, active: Callable[[], int]) -> None:
         def counter(metric: str, documentation: str) -> Any:
             return metrics.counter(f"controller_runtime_{metric}", documentation, LABELS).labels(controller=name)
 
@@ -36,7 +37,7 @@ class ControllerInstruments:
         self.terminal_errors = counter("terminal_reconcile_errors_total", "Failures that no retry can mend.")
         self.panics = counter("reconcile_panics_total", "Failures that are defects of the program.")
         self.timeouts = counter("reconcile_timeouts_total", "Reconciles cut off at their time limit.")
-        self.active_workers = gauge("active_workers", "Workers that reconcile at present.")
+        gauge("active_workers", "Workers that reconcile at present.").set_function(active)
         gauge("max_concurrent_reconciles", "Workers of the controller.").set(workers)
         self.time = metrics.histogram(
             "controller_runtime_reconcile_time_seconds", "How long reconciles take.", LABELS

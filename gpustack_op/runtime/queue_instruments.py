@@ -1,7 +1,7 @@
 """What a work queue measures, under client-go's names.
 
-Guarantees   All label children are bound once, so that a key costs no look-up. The two gauges about unfinished work
-             are computed when scraped, from the keys then in work.
+Guarantees   All label children are bound once, so that a key costs no look-up. Gauges are computed when scraped, from
+             the keys then queued and in work.
 Assumptions  One queue a name and registry. A scrape is rendered in the event loop that the queue runs in.
 Recovery     None needed.
 """
@@ -18,13 +18,15 @@ LABELS = ("name", "controller")
 
 
 class QueueInstruments:
-    """Depth, adds, retries, waits and work of one queue."""
+    """Depth, adds, retries, waits and work of one queue. `working` says when each key in work was handed out."""
 
-    def __init__(self, metrics: Metrics, name: str, working: Callable[[], Mapping[Any, float]]) -> None:
+    def __init__(
+        self, metrics: Metrics, name: str, *, depth: Callable[[], int], working: Callable[[], Mapping[Any, float]]
+    ) -> None:
         def bound(instrument: Any) -> Any:
             return instrument.labels(name=name, controller=name)
 
-        self.depth = bound(metrics.gauge("workqueue_depth", "Current depth of the work queue.", LABELS))
+        bound(metrics.gauge("workqueue_depth", "Current depth of the work queue.", LABELS)).set_function(depth)
         self.adds = bound(metrics.counter("workqueue_adds_total", "Adds handled by the work queue.", LABELS))
         self.retries = bound(metrics.counter("workqueue_retries_total", "Retries handled by the work queue.", LABELS))
         self.queue_duration = bound(

@@ -58,7 +58,7 @@ class WorkQueue(Generic[K]):
         bucket: TokenBucket | None = None,
     ) -> None:
         self.name = name
-        self.instruments = QueueInstruments(metrics or Metrics(), name, self.working)
+        self.instruments = QueueInstruments(metrics or Metrics(), name, depth=self.__len__, working=self.working)
         self._backoff = backoff or KeyBackoff()
         self._bucket = bucket or TokenBucket()
         self._failures: FailureCounts[K] = FailureCounts()
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
 
     def measure_with(self, metrics: Metrics) -> None:
         """Move the instruments to another registry; before the first key."""
-        self.instruments = QueueInstruments(metrics, self.name, self.working)
+        self.instruments = QueueInstruments(metrics, self.name, depth=self.__len__, working=self.working)
 
     def working(self) -> dict[K, float]:
         """The keys in work and when each was handed out."""
@@ -163,8 +163,6 @@ class WorkQueue(Generic[K]):
         queued = self._queued.get(key)
         if queued is not None and queued[0] >= priority:
             return
-        if queued is None:
-            self.instruments.depth.inc()
         self._queued[key] = (priority, queued[1] if queued else elapsed())
         if priority not in self._lanes:
             self._lanes = dict(sorted([*self._lanes.items(), (priority, deque())], reverse=True))
@@ -199,7 +197,6 @@ class WorkQueue(Generic[K]):
         del self._queued[key]
         self._working[key] = now
         self._idle.clear()
-        self.instruments.depth.dec()
         self.instruments.queue_duration.observe(now - queued_at)
         return key
 
