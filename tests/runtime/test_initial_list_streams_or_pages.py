@@ -9,7 +9,9 @@ from tests.runtime.apiserver import ApiServer, Reply, added, bookmark, page, sta
 from tests.runtime.things import PATH, THINGS, Heard, thing
 
 
-async def test_the_list_is_streamed_and_the_same_connection_goes_on_as_the_watch(api: ApiServer, caches: Caches) -> None:
+async def test_the_list_is_streamed_and_the_same_connection_goes_on_as_the_watch(
+    api: ApiServer, caches: Caches
+) -> None:
     stream = api.stream(PATH, whole_list(500, thing("one", 7), thing("two", 9)))
     informer = caches.informer(THINGS)
     heard = Heard()
@@ -60,9 +62,7 @@ async def test_synced_only_when_every_handler_has_seen_everything(api: ApiServer
         pytest.param(Reply(422, status(422, "Invalid", "sendInitialEvents: Forbidden")), id="invalid"),
     ],
 )
-async def test_a_server_that_does_not_stream_is_asked_for_pages(
-    api: ApiServer, caches: Caches, refusal: Reply
-) -> None:
+async def test_a_server_that_does_not_stream_is_asked_for_pages(api: ApiServer, caches: Caches, refusal: Reply) -> None:
     api.script("stream", PATH, refusal)
     api.script("list", PATH, Reply(body=page(500, thing("one", 7), continuation="more")))
     api.script("list", PATH, Reply(body=page(500, thing("two", 9))))
