@@ -109,8 +109,10 @@ def _signal_holder(layout: Layout, number: int) -> None:
 
 
 def _gone(layout: Layout, seconds: float) -> bool:
+    """Waits for the holder's end, which comes a moment after it has given the name back."""
     deadline = time.monotonic() + seconds
-    while state.is_up(layout):
+    holder = state.holder(layout)
+    while state.is_up(layout) or (holder is not None and holder.alive):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
