@@ -26,7 +26,6 @@ from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import Controller, Request, mapped, owned, primary
 from gpustack_op.runtime.events import Recorder
 
-
 WORKERS = 4
 """Of a controller whose keys each wait for the API server: one that is refused holds up no other."""
 
@@ -73,7 +72,9 @@ def node_feature(parts: Parts) -> Controller:
         parts.settings,
         namespace=parts.namespace,
     )
-    controller = Controller(reconciler, [primary(informers.nodes), mapped(informers.node_features, node_of)], workers=WORKERS)
+    controller = Controller(
+        reconciler, [primary(informers.nodes), mapped(informers.node_features, node_of)], workers=WORKERS
+    )
     parts.settings.subscribe(lambda _: _wake(controller, (node.name for node in informers.nodes.all())))
     return controller
 
@@ -175,8 +176,8 @@ def instance_type_status(parts: Parts) -> Controller:
         reconciler,
         [
             primary(informers.types),
-            primary(informers.queues),
-            mapped(informers.flavors, reconciler.types_of_flavor),
+            primary(informers.queues, required=False),
+            mapped(informers.flavors, reconciler.types_of_flavor, required=False),
             mapped(informers.devices, reconciler.types_of_devices),
         ],
         workers=WORKERS,

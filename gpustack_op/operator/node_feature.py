@@ -3,7 +3,8 @@
 Owns      NodeFeature `<node>-gpustack-worker` in the operator's namespace, but for the value of `gpustack.ai/managed`
           once it is there: that belongs to whoever edits it. The Node annotation `gpustack.ai/managed`, the memory of
           an opt-out whose NodeFeature somebody deletes.
-Never     writes the managed key again after the create request; publishes a CPU key that is only half known.
+Never     writes the managed key where there is one, nor at all in manual mode; publishes a CPU key that is only half
+          known.
 Woken by  Node (primary), NodeFeatures of the operator's namespace, settings.
 Promises  a deleted or edited NodeFeature is put back, an opt-out stays out; a managed label edited by hand on the Node
           is put back with an Event that says where to edit; a settled cluster sees no write.
@@ -99,9 +100,15 @@ def cores(node: Node) -> int:
 
 
 def first_mark(node: Node, *, manual: bool) -> str:
-    """The managed value of a NodeFeature that is created now: an opt-out of before, by annotation or label, stays."""
-    remembered = node.annotations.get(labels.MANAGED) or node.labels.get(labels.MANAGED, "")
-    return labels.managed_mark(remembered, manual=manual)
+    """The managed value for a NodeFeature that has none: an opt-out of before, by annotation or label, stays.
+
+    In manual mode there is none: then the Node's own label is what counts, and a person writes it.
+    """
+    if manual:
+        return ""
+    return labels.managed_mark(
+        node.annotations.get(labels.MANAGED) or node.labels.get(labels.MANAGED, ""), manual=False
+    )
 
 
 def published(feature: NodeFeature | None) -> Mapping[str, str]:
@@ -185,17 +192,33 @@ class NodeFeatureReconciler:
 
     async def _keep(self, facts: FeatureInputs) -> None:
         body = wanted_feature(facts, self.namespace)
-        if facts.present is not None:
-            await self.writer.converge(NODE_FEATURES, body, facts.present, owned=OWNED)
-            return
         mark = first_mark(facts.node, manual=facts.manual)
+        if facts.present is None:
+            await self._create(body, mark)
+            return
+        written = await self.writer.converge(NODE_FEATURES, body, facts.present, owned=OWNED)
+        if mark and not published(facts.present).get(labels.MANAGED):
+            await self._mark(written or facts.present, mark)
+
+    async def _create(self, body: dict[str, Any], mark: str) -> None:
+        """A create, not an apply: were the NodeFeature there already, its mark would be somebody's choice."""
         if mark:
             body["spec"]["labels"] = {labels.MANAGED: mark, **body["spec"]["labels"]}
-        # A create, not an apply: were the NodeFeature there already, its mark would be somebody's choice.
         with suppress(AlreadyExists):
             await self.client.create(
                 NODE_FEATURES, body, namespace=self.namespace, field_manager=self.writer.field_manager
             )
+
+    async def _mark(self, present: NodeFeature, mark: str) -> None:
+        """For a NodeFeature from manual mode. Bound to the version seen: a mark that somebody sets meanwhile stays."""
+        version = {"resourceVersion": present.metadata.resource_version}
+        await self.client.merge_patch(
+            NODE_FEATURES,
+            present.name,
+            {"metadata": version, "spec": {"labels": {labels.MANAGED: mark}}},
+            namespace=self.namespace,
+            field_manager=self.writer.field_manager,
+        )
 
     async def _put_back(self, node: Node, present: NodeFeature | None) -> float | None:
         """Keeps the Node's annotation and label in line with the NodeFeature; the seconds to wait before it must."""

@@ -65,8 +65,9 @@ class NodeStates:
         return self._states.get(node, ABSENT)
 
     def of_flavor(self, flavor: str) -> list[Contribution]:
-        """What the nodes behind a flavor offer, by node name."""
-        return [self._states[node].flavors[flavor] for node in sorted(self._nodes_of.get(flavor, ()))]
+        """What the nodes behind a flavor offer, by node name; those that another selector would be needed for aside."""
+        parts = [self._states[node].flavors[flavor] for node in sorted(self._nodes_of.get(flavor, ()))]
+        return [part for part in parts if part.selector == parts[0].selector]
 
     def refresh_all(self) -> None:
         for node in self.informers.nodes.all():

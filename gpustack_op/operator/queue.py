@@ -22,7 +22,7 @@ from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.runtime.apply import Owned, Writer
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import DONE, Request, Result
-from gpustack_op.runtime.errors import NotFound
+from gpustack_op.runtime.errors import ApiError, NotFound
 from gpustack_op.runtime.events import Recorder
 from gpustack_op.scheduling import labels, names
 from gpustack_op.scheduling.pools import FLAVOR_LIMIT, PoolPlan, feeds, pool_plan, resource_groups, type_labels
@@ -114,7 +114,7 @@ class QueueReconciler:
         elif type_ is None:
             await self._remove_orphan(request.name, queue)
         elif type_.deleting:
-            await self._drain(queue)
+            await self._drain_for(type_, queue)
         elif labels.CONTROLLED_FINALIZER in (type_.metadata.finalizers or ()):
             await self._keep(type_, queue)
         return DONE
@@ -131,6 +131,15 @@ class QueueReconciler:
         written = await self.writer.converge(CLUSTER_QUEUES, wanted, queue, owned=OWNED)
         if written is not None and plan.pool.left_out:
             self._report_left_out(type_, plan.pool)
+
+    async def _drain_for(self, type_: InstanceType, queue: ClusterQueue | None) -> None:
+        """Whoever deletes a type and waits should read why it takes long, for instance that Kueue's webhook is down."""
+        try:
+            await self._drain(queue)
+        except ApiError as refusal:
+            note = f'InstanceType "{type_.name}": its ClusterQueue cannot be drained yet, and is tried again: {refusal}'
+            self.recorder.event(type_, "Warning", "DrainRefused", note, action="DrainQueue")
+            raise
 
     async def _drain(self, queue: ClusterQueue | None) -> None:
         if queue is None:

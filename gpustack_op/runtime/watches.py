@@ -52,15 +52,23 @@ def spec_changed(change: Change[Any]) -> bool:
 
 
 class Watch(Generic[T]):
-    """One informer and the way from its objects to keys. Made by `primary`, `owned` and `mapped`."""
+    """One informer and the way from its objects to keys. Made by `primary`, `owned` and `mapped`.
+
+    required  default True: the controller starts only once the informer has synced, and so not while its kind is not
+              served. False is for a reconciler that knows what to say about a kind that is missing. Danger: it may run
+              before the informer's first list, and must not take that for absence.
+    """
 
     def __init__(
         self,
         informer: Source[T],
         to: Callable[[T], Iterable[Request]],
         predicate: Callable[[Change[T]], bool],
+        *,
+        required: bool = True,
     ) -> None:
         self.informer = informer
+        self.required = required
         self._to = to
         self._predicate = predicate
         self._failing = False
@@ -89,9 +97,9 @@ class Watch(Generic[T]):
         return dict.fromkeys(key for state in states for key in self._to(state))
 
 
-def primary(informer: Source[T], *, predicate: Callable[[Change[T]], bool] = always) -> Watch[T]:
+def primary(informer: Source[T], *, predicate: Callable[[Change[T]], bool] = always, required: bool = True) -> Watch[T]:
     """Wakes the object itself."""
-    return Watch(informer, lambda changed: (Request(changed.name, changed.namespace),), predicate)
+    return Watch(informer, lambda changed: (Request(changed.name, changed.namespace),), predicate, required=required)
 
 
 def owned(informer: Source[T], owner: Resource[Any], *, predicate: Callable[[Change[T]], bool] = always) -> Watch[T]:
@@ -112,6 +120,7 @@ def mapped(
     to: Callable[[T], Iterable[Request]],
     *,
     predicate: Callable[[Change[T]], bool] = always,
+    required: bool = True,
 ) -> Watch[T]:
     """Wakes whatever `to` says, for the old and for the new state."""
-    return Watch(informer, to, predicate)
+    return Watch(informer, to, predicate, required=required)
