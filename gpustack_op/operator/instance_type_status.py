@@ -8,6 +8,7 @@ Promises  views follow the ledgers and the queue; a settled cluster sees no writ
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from gpustack_op.api.kueue import ResourceFlavor
@@ -19,6 +20,7 @@ from gpustack_op.operator.queue_stages import listed_flavors
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.runtime.apply import Writer
 from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.errors import NotFound
 from gpustack_op.scheduling import labels, names
 from gpustack_op.scheduling.accelerator_key import accelerator_key
 from gpustack_op.scheduling.detail import detail
@@ -71,9 +73,9 @@ class InstanceTypeStatusReconciler:
             overcommit=self.settings.current.instance_general_resources_overcommit,
         )
         told = detail(type_.spec, flavors, devices)
-        await self.writer.converge_status(
-            INSTANCE_TYPES, wanted_status(type_, views, told, phase_of(self._situation(type_, flavors))), type_
-        )
+        status = wanted_status(type_, views, told, phase_of(self._situation(type_, flavors)))
+        with suppress(NotFound):  # it went while we looked
+            await self.writer.converge_status(INSTANCE_TYPES, status, type_)
         return DONE
 
     def _situation(self, type_: InstanceType, flavors: list[ResourceFlavor]) -> Situation:
