@@ -16,6 +16,7 @@ from devcluster.probe import at_once, says
 from devcluster.process import Command, Identity, end_leftovers
 from devcluster.supervisor import PartStatus, Supervisor
 from tests.controlplane.processes import in_group
+from tests.waiting import until
 
 SLEEPER = "echo ready; exec sleep 600"
 STUBBORN = "trap '' TERM; echo ready; while true; do sleep 0.1; done"
@@ -150,8 +151,7 @@ async def test_parts_die_with_a_killed_supervisor(layout: Layout) -> None:
     assert part.alive
     process.kill()
     await process.communicate()
-    async with asyncio.timeout(20):
-        await until_dead(part)
+    await until(lambda: is_dead(part))
 
 
 async def test_leftovers_are_ended_but_never_a_stranger_with_the_same_number(
@@ -176,6 +176,5 @@ def with_path() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(sys.path)}
 
 
-async def until_dead(identity: Identity) -> None:
-    while identity.alive:  # noqa: ASYNC110 - nothing but the process table tells
-        await asyncio.sleep(0.02)
+async def is_dead(identity: Identity) -> bool:
+    return not identity.alive
