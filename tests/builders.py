@@ -14,15 +14,20 @@ import msgspec
 
 from gpustack_op.api.core import Node, NodeSpec, NodeStatus, Taint
 from gpustack_op.api.kueue import (
+    Admission,
     ClusterQueue,
     ClusterQueueSpec,
     ClusterQueueStatus,
+    Condition,
     FlavorQuotas,
     FlavorReservation,
+    PodSetAssignment,
     ReservedResource,
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
+    Workload,
+    WorkloadStatus,
 )
 from gpustack_op.api.meta import ObjectMeta
 from gpustack_op.api.nfd import AttributeFeature, Features, NodeFeature, NodeFeatureSpec
@@ -330,6 +335,31 @@ def node_feature(
     )
 
 
+def bare_node(short: str, *, cpu: str = "", extra: Mapping[str, str] | None = None) -> Node:
+    """A machine's Node as the kubelet and Node Feature Discovery leave it. `cpu` replaces its capacity."""
+    of = MACHINES[short]
+    nfd = {labels.CPU_VENDOR: of.vendor, labels.CPU_FAMILY: of.family, labels.CPU_MODEL: of.model}
+    return Node(
+        metadata=metadata(of.name, labels=LINUX | nfd | dict(extra or {})),
+        status=NodeStatus(capacity={"cpu": cpu or str(of.cores), "memory": "64Gi"}),
+    )
+
+
+def agent_feature(short: str) -> NodeFeature:
+    """What a machine's agent reports of it."""
+    of = MACHINES[short]
+    return node_feature(
+        of.name, part="device-manager", cpu=cpu_report(short), **labels.accelerator_labels(_machine_groups(of))
+    )
+
+
+def worker_feature(short: str, *, managed: str = "true") -> NodeFeature:
+    """What the operator has to say of a machine once its agent has reported."""
+    of = MACHINES[short]
+    cpu = labels.capacity_labels(of.general_key, of.cores, cpu_only=not of.card)
+    return node_feature(of.name, **cpu, **({labels.MANAGED: managed} if managed else {}))
+
+
 def _machine_groups(of: Machine) -> list[DeviceGroup]:
     return [group(CARD_KEYS[of.card], cards=of.cards, **CARDS[of.card])] if of.card else []
 
@@ -424,3 +454,15 @@ def type_spec(
 def instance_type(name: str = "a-type", **fields: Any) -> InstanceType:
     """An InstanceType with `type_spec` of these fields."""
     return InstanceType(metadata=metadata(name), spec=type_spec(**fields))
+
+
+def workload(flavor: str, *, name: str = "a-workload", queue: str = "pool", **conditions: str) -> Workload:
+    """A Workload with quota on a flavor, in a queue: `workload("f", QuotaReserved="True")`."""
+    assignment = PodSetAssignment(name="main", flavors={"cpu": flavor})
+    return Workload(
+        metadata=metadata(name, namespace="default"),
+        status=WorkloadStatus(
+            conditions=tuple(Condition(type=kind, status=status) for kind, status in conditions.items()),
+            admission=Admission(cluster_queue=queue, pod_set_assignments=(assignment,)),
+        ),
+    )

@@ -82,13 +82,8 @@ def cpu_facts(node: Node, reported: Mapping[str, str] | None) -> CpuIdentity:
 
 
 def published_key(published: Mapping[str, str]) -> str | None:
-    """The general key among a node's published labels: the longest of the general marks."""
-    marks = [
-        key.removeprefix(labels.GENERAL_PREFIX)
-        for key, value in published.items()
-        if key.startswith(labels.GENERAL_PREFIX) and value == labels.TRUE
-    ]
-    return max(marks, key=len, default=None)
+    """The general key among a node's published labels; a manufacturer alone is none."""
+    return max(labels.general_keys(published), key=len, default=None)
 
 
 def cores(node: Node) -> int:
