@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gpustack_op.api.worker import GROUP, SETTINGS_GROUP
+from gpustack_op.operator.cleanup import Cleanup
 from gpustack_op.operator.controllers import Parts, all_controllers
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.node_states import NodeStates
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     configure(options.log_format, options.log_level)
     try:
-        asyncio.run(run(options))
+        asyncio.run(clean_up(options) if options.command == "cleanup" else run(options))
     except (ConfigError, ValueError) as error:
         sys.exit(f"{NAME}: {error}")
     except TaskDiedError:
@@ -53,6 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(prog=NAME, description=__doc__)
+    flags.add_argument(
+        "command",
+        nargs="?",
+        choices=("run", "cleanup"),
+        default="run",
+        help="run: the operator (default). cleanup: remove what it made, once neither it nor an agent runs any more",
+    )
     flags.add_argument("--kubeconfig", help="where to find the API server; default: in-cluster variables and files")
     flags.add_argument("--namespace", default=SYSTEM_NAMESPACE, help="the operator's own namespace")
     flags.add_argument("--metrics-bind", default=":8080", help="host:port of /metrics and /readyz; empty for none")
@@ -60,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--webhook-bind", default=":9443", help="host:port of the webhook server")
     flags.add_argument("--webhook-url", help="register webhooks by this URL, for a process outside the cluster")
     flags.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, default=True, help="one replica leads")
+    flags.add_argument("--patience", type=float, default=60.0, help="seconds that cleanup waits for queues to drain")
     flags.add_argument("--log-format", choices=("json", "console"), default="json")
     flags.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     return flags
@@ -81,6 +90,13 @@ async def run(options: argparse.Namespace) -> None:
         caches = Caches(client)
         manager = Manager(client, caches, options=manager_options(options), metrics=metrics, lease_client=lease_client)
         await assemble(manager, client, caches, options).run()
+
+
+async def clean_up(options: argparse.Namespace) -> None:
+    async with Client(await client_config(options.kubeconfig)) as client:
+        cleanup = Cleanup(client, namespace=options.namespace, patience=options.patience, say=print)
+        if not await cleanup.run():
+            sys.exit(1)
 
 
 def assemble(manager: Manager, client: Client, caches: Caches, options: argparse.Namespace) -> Manager:
