@@ -21,7 +21,7 @@ from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import NotFound
 
 FIELD_MANAGER: Final = "devcluster"
-SERVED_TIMEOUT: Final = 30.0
+SERVED_TIMEOUT: Final = 60.0
 """Seconds for a new kind to be served; a fraction of one is usual."""
 
 SERVED_POLL: Final = 0.15

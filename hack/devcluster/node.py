@@ -30,7 +30,7 @@ TICK: Final = 1.0
 """Seconds between two looks at the Node and at the inventory."""
 
 
-SCHEDULABLE_WITHIN: Final = 30.0
+SCHEDULABLE_WITHIN: Final = 60.0
 """Seconds; the controller manager takes about one."""
 
 SCHEDULABLE_POLL: Final = 0.15
