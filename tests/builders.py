@@ -321,7 +321,11 @@ def taint(key: str, effect: str = "NoSchedule", value: str = "") -> Taint:
 
 
 def node_feature(
-    node_name: str, *, part: str = "worker", cpu: Mapping[str, str] | None = None, **feature_labels: str
+    node_name: str,
+    published: Mapping[str, str] | None = None,
+    *,
+    part: str = "worker",
+    cpu: Mapping[str, str] | None = None,
 ) -> NodeFeature:
     """A NodeFeature of ours: `part` is `worker` (the operator's) or `device-manager` (the agent's)."""
     attributes = {labels.CPU_FEATURE: AttributeFeature(elements=dict(cpu))} if cpu is not None else None
@@ -331,7 +335,7 @@ def node_feature(
             namespace=names.SYSTEM_NAMESPACE,
             labels={labels.NFD_NODE_NAME: node_name, labels.PART_OF: f"gpustack-operator-{part}"},
         ),
-        spec=NodeFeatureSpec(labels=feature_labels, features=Features(attributes=attributes)),
+        spec=NodeFeatureSpec(labels=dict(published or {}), features=Features(attributes=attributes)),
     )
 
 
@@ -348,16 +352,15 @@ def bare_node(short: str, *, cpu: str = "", extra: Mapping[str, str] | None = No
 def agent_feature(short: str) -> NodeFeature:
     """What a machine's agent reports of it."""
     of = MACHINES[short]
-    return node_feature(
-        of.name, part="device-manager", cpu=cpu_report(short), **labels.accelerator_labels(_machine_groups(of))
-    )
+    cards = labels.accelerator_labels(_machine_groups(of))
+    return node_feature(of.name, cards, part="device-manager", cpu=cpu_report(short))
 
 
 def worker_feature(short: str, *, managed: str = "true") -> NodeFeature:
     """What the operator has to say of a machine once its agent has reported."""
     of = MACHINES[short]
     cpu = labels.capacity_labels(of.general_key, of.cores, cpu_only=not of.card)
-    return node_feature(of.name, **cpu, **({labels.MANAGED: managed} if managed else {}))
+    return node_feature(of.name, cpu | ({labels.MANAGED: managed} if managed else {}))
 
 
 def _machine_groups(of: Machine) -> list[DeviceGroup]:

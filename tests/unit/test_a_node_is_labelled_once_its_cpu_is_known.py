@@ -80,12 +80,12 @@ def unlabelled(**more: str) -> Node:
             id="a key stays when everybody falls silent",
         ),
         pytest.param(
-            inputs(unlabelled(), present=node_feature("node-cpu", **{AMD: "true"}), waited=True),
+            inputs(unlabelled(), present=node_feature("node-cpu", {AMD: "true"}), waited=True),
             {},
             id="a bare manufacturer that an older operator published is no key to keep",
         ),
         pytest.param(
-            inputs(present=node_feature("node-cpu", **{AMD: "true", NUMBERED: "true"}), agent=agent_feature("cpu")),
+            inputs(present=node_feature("node-cpu", {AMD: "true", NUMBERED: "true"}), agent=agent_feature("cpu")),
             SPOKEN,
             id="a makeshift key gives way when the agent speaks at last",
         ),
@@ -195,7 +195,7 @@ def test_published_key(labels: dict[str, str], expected: str | None) -> None:
         pytest.param(None, (None, None), id="not yet"),
         pytest.param(node_feature("n", part="device-manager", cpu={"name": "X"}), ({"name": "X"}, True), id="no card"),
         pytest.param(
-            node_feature("n", part="device-manager", cpu={}, **{"feature.gpustack.ai/acceleratable": "true"}),
+            node_feature("n", {"feature.gpustack.ai/acceleratable": "true"}, part="device-manager", cpu={}),
             ({}, False),
             id="cards",
         ),
