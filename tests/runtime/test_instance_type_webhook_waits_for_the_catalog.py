@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
-from gpustack_op.api.core import NODES
 from gpustack_op.api.kueue import RESOURCE_FLAVORS
-from gpustack_op.api.meta import KubeObject
-from gpustack_op.api.worker import DEVICES
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.webhooks import hooks
 from gpustack_op.operator.webhooks import instance_type as instance_type_module
 from gpustack_op.operator.webhooks.identity import OwnIdentity
 from gpustack_op.runtime.informer import Informer
-from gpustack_op.runtime.listing import Listing
 from gpustack_op.runtime.selector import EVERYTHING
-from tests import builders
+from tests.runtime.catalog_caches import CatalogCaches
 from tests.runtime.webhook_stand import MemoryApi, Stand, local_keyring, new_server, patch_of, patched, standing
 
 KIND = {"group": "worker.gpustack.ai", "version": "v1", "kind": "InstanceType"}
@@ -34,38 +29,13 @@ A10G = {
 }
 
 
-@dataclass
-class Cluster:
-    """The three caches that the webhook reads; nothing is in them until they are filled."""
-
-    flavors: Informer[Any]
-    devices: Informer[Any]
-    nodes: Informer[Any]
-
-    @classmethod
-    def unread(cls) -> Cluster:
-        return cls(*(Informer(resource, EVERYTHING) for resource in (RESOURCE_FLAVORS, DEVICES, NODES)))
-
-    async def read(self) -> None:
-        await self.flavors.replace(listing(builders.walkthrough_flavors()))
-        await self.devices.replace(listing(builders.walkthrough_devices()))
-        await self.nodes.replace(listing([builders.node("a10g")]))
-
-
-def listing(objects: Iterable[KubeObject]) -> Listing[Any]:
-    whole: Listing[Any] = Listing()
-    whole.version = "9"
-    whole.objects |= {("", one.name): one for one in objects}
-    return whole
+@pytest.fixture
+def cluster() -> CatalogCaches:
+    return CatalogCaches.unread()
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    return Cluster.unread()
-
-
-@pytest.fixture
-async def stand(cluster: Cluster) -> AsyncIterator[Stand]:
+async def stand(cluster: CatalogCaches) -> AsyncIterator[Stand]:
     server, metrics = new_server()
     identity = OwnIdentity(cast(Any, MemoryApi()), "gpustack-system")
     hooks.install(server, cast(Informers, cluster), identity, namespace="gpustack-system")
@@ -94,7 +64,7 @@ async def asked(stand: Stand, body: dict[str, Any], *, validate: bool = False) -
 
 
 async def test_a_new_type_waits_until_the_catalog_is_read(
-    stand: Stand, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    stand: Stand, cluster: CatalogCaches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits, wait_synced = asyncio.Event(), cluster.flavors.wait_synced
 
@@ -131,7 +101,7 @@ async def test_a_catalog_that_is_never_read_is_worth_another_try(stand: Stand, m
     }
 
 
-async def test_a_kind_that_is_not_served_is_not_waited_for(stand: Stand, cluster: Cluster) -> None:
+async def test_a_kind_that_is_not_served_is_not_waited_for(stand: Stand, cluster: CatalogCaches) -> None:
     await cluster.read()
     cluster.flavors = Informer(RESOURCE_FLAVORS, EVERYTHING)
     cluster.flavors.mark_missing()
@@ -160,7 +130,7 @@ async def test_a_value_of_the_wrong_type_is_refused_before_the_schema_is_asked(
     )
 
 
-async def test_a_null_size_is_filled_in_and_told(stand: Stand, cluster: Cluster) -> None:
+async def test_a_null_size_is_filled_in_and_told(stand: Stand, cluster: CatalogCaches) -> None:
     await cluster.read()
 
     response = await asked(stand, review({**A10G, "unitResources": {"cpu": None, "ram": "128Gi"}}))
@@ -170,7 +140,7 @@ async def test_a_null_size_is_filled_in_and_told(stand: Stand, cluster: Cluster)
     ]
 
 
-async def test_an_unknown_group_is_accepted_with_the_candidates(stand: Stand, cluster: Cluster) -> None:
+async def test_an_unknown_group_is_accepted_with_the_candidates(stand: Stand, cluster: CatalogCaches) -> None:
     await cluster.read()
 
     response = await asked(stand, review({**A10G, "acceleratorGroup": "nvidia-a10"}), validate=True)
@@ -185,7 +155,7 @@ async def test_an_unknown_group_is_accepted_with_the_candidates(stand: Stand, cl
     }
 
 
-async def test_a_system_that_no_node_has_is_accepted_with_those_there_are(stand: Stand, cluster: Cluster) -> None:
+async def test_a_system_that_no_node_has_is_accepted_with_those_there_are(stand: Stand, cluster: CatalogCaches) -> None:
     await cluster.read()
 
     response = await asked(stand, review({**A10G, "os": "windows"}), validate=True)

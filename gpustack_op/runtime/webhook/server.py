@@ -11,9 +11,11 @@ Recovery     The API server asks again where its `failurePolicy` says so; nothin
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -26,6 +28,9 @@ from gpustack_op.runtime.webhook.review import Defaulter, ReviewError, Validator
 
 LINGER_SECONDS = 1.0
 """How long the rest of a refused body is still taken and thrown away, so that its sender gets to read why."""
+
+GOODBYE_SECONDS = 0.1
+"""For clients to take their last answers and part in the orderly way of TLS; who has not, is cut off."""
 
 log = logger("webhook")
 
@@ -52,6 +57,7 @@ class WebhookServer:
         self.instruments = Instruments(metrics)
         self._app = web.Application(client_max_size=BODY_LIMIT)
         self._runner: web.AppRunner | None = None
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
 
     def add_defaulter(self, path: str, defaulter: Defaulter) -> None:
         self._serve(path, defaulting(defaulter))
@@ -79,12 +85,19 @@ class WebhookServer:
         log.info("webhook.listening", host=self.bind.host, port=self.port)
 
     async def stop(self) -> None:
-        """Takes no new connection, and returns when the reviews under way are answered."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        """Takes no new connection, and returns when the reviews under way are answered and all connections closed."""
+        if self._runner is None:
+            return
+        await self._runner.cleanup()
+        await asyncio.sleep(GOODBYE_SECONDS)
+        for transport in self._transports:
+            transport.abort()
+        await asyncio.sleep(0)
 
     def _serve(self, path: str, handler: Handler) -> None:
         async def respond(request: web.Request) -> web.StreamResponse:
+            if isinstance(request.transport, asyncio.Transport):
+                self._transports.add(request.transport)
             with self.instruments.measuring(path):
                 response = await _respond(request, path, handler)
             self.instruments.answered(path, response.status)
