@@ -240,6 +240,8 @@ class Client:
                     return await self._transport.exchange(call)
             except (ApiError, *NETWORK_ERRORS) as error:
                 delay = attempts.delay_after(error)
+                if delay is None and isinstance(error, TimeoutError):
+                    raise TimeoutError(f"{method} {path}: no answer in time") from error
                 if delay is None:
                     raise
             await self._sleep(delay)

@@ -19,13 +19,14 @@ async def load(path: str | Path | None, context: str | None = None) -> ClientCon
     """From that file, or from KUBECONFIG or the home directory as kubectl does; with its current context by default."""
     # Imported here: it loads every model of the API.
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
-    from kubernetes_asyncio.config import ConfigException, load_kube_config  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_kube_config  # noqa: PLC0415
 
     place = str(path) if path is not None else None
     try:
         read = Configuration()
         loader = await load_kube_config(config_file=place, context=context, client_configuration=read)
-    except (ConfigException, OSError, ValueError, TypeError, AssertionError) as error:
+    except Exception as error:
+        # The reader raises whatever a wrong file happens to break.
         raise ConfigError(f"kubeconfig {place or 'of this user'}: {error or 'is not complete'}") from error
 
     async def refreshed(refused: bool) -> ClientConfig:

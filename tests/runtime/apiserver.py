@@ -194,6 +194,10 @@ async def _seen(request: web.Request) -> Seen:
 # --- what API servers say
 
 
+def as_json(obj: Any) -> bytes:
+    return msgspec.json.encode(obj)
+
+
 def line(type_: str, obj: Any) -> bytes:
     return msgspec.json.encode({"type": type_, "object": obj}) + b"\n"
 

@@ -85,3 +85,7 @@ class Naps:
     async def __call__(self, seconds: float) -> None:
         self.taken.append(seconds)
         await asyncio.sleep(0)
+
+
+GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", Thing, namespaced=True)
+GADGET_PATH = "/apis/example.com/v1/gadgets"
