@@ -52,8 +52,11 @@ class _JumpingSelector(selectors.DefaultSelector):
 def in_fake_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        troubles: list[Any] = []
         with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
+            runner.get_loop().set_exception_handler(lambda _loop, context: troubles.append(context))
             runner.run(test(*args, **kwargs))
+        assert troubles == [], "a timer or a forgotten task failed"
 
     return run
 

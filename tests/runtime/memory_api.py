@@ -10,6 +10,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,13 @@ class AnswerLost:
     """The write is stored, and the connection breaks instead of an answer."""
 
 
+@dataclass(frozen=True)
+class Slow:
+    """The request takes so many seconds."""
+
+    seconds: float
+
+
 HANG, ANSWER_LOST = Hang(), AnswerLost()
 
 
@@ -44,7 +52,7 @@ class MemoryApi:
     # --- for tests
 
     def trouble(self, verb: str, *troubles: Any) -> None:
-        """What befalls the next requests of this verb: an exception, HANG, ANSWER_LOST, or None for nothing."""
+        """What befalls the next requests of this verb: an exception, HANG, ANSWER_LOST, Slow, or None for nothing."""
         self._troubles.setdefault(verb, deque()).extend(troubles)
 
     def no_trouble(self) -> None:
@@ -155,6 +163,8 @@ class MemoryApi:
         troubles = self._troubles.get(verb)
         trouble = troubles.popleft() if troubles else None
         await asyncio.sleep(0)
+        if isinstance(trouble, Slow):
+            await asyncio.sleep(trouble.seconds)
         if isinstance(trouble, Hang):
             await asyncio.Event().wait()
         if isinstance(trouble, Exception):

@@ -98,6 +98,18 @@ async def test_a_failing_key_backs_off_and_another_key_is_not_held_up() -> None:
 
 
 @in_fake_time
+async def test_a_success_starts_the_back_off_anew() -> None:
+    reconciler = Scripted(a=[ValueError("one"), ValueError("two"), DONE, ValueError("three"), DONE])
+    async with running(reconciler) as (controller, _):
+        controller.enqueue(A)
+        await asyncio.sleep(10)
+        started = now()
+        controller.enqueue(A)
+        await asyncio.sleep(10)
+        assert [time - started for time in reconciler.times("a")[3:]] == [0, 1]
+
+
+@in_fake_time
 async def test_one_line_when_a_key_starts_to_fail_and_one_when_it_works_again() -> None:
     reconciler = Scripted(a=[InternalError(500, "InternalError", "no")] * 6)
     with capture_logs() as lines:

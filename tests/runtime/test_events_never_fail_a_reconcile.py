@@ -183,9 +183,10 @@ async def test_a_passing_failure_is_tried_again() -> None:
 async def test_a_lost_answer_makes_no_second_event() -> None:
     api = MemoryApi()
     api.trouble("create", ANSWER_LOST)
-    async with recording(api) as (recorder, _):
+    async with recording(api) as (recorder, metrics):
         tell(recorder)
         await asyncio.sleep(10)
+        assert outcome(metrics, "sent") == 1
     assert len(stored(api)) == 1
 
 

@@ -15,7 +15,7 @@ from gpustack_op.runtime.leader_election import ElectionOptions, Elector
 from gpustack_op.runtime.leases import LEASES, LeaseSpec
 from gpustack_op.runtime.metrics import Metrics
 from tests.runtime.fake_time import in_fake_time, now, settle
-from tests.runtime.memory_api import ANSWER_LOST, HANG, MemoryApi
+from tests.runtime.memory_api import ANSWER_LOST, HANG, MemoryApi, Slow
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -189,6 +189,17 @@ def test_a_leader_that_cannot_renew_stops_before_the_lease_can_be_taken(trouble:
             assert leader.shows == 0
 
     check()
+
+
+@in_fake_time
+async def test_leadership_counts_from_when_the_renewal_was_sent() -> None:
+    api = MemoryApi()
+    leader = Candidate(api, "one")
+    async with leading(leader):
+        api.trouble("update", Slow(4))
+        sent_at = now() + 2
+        await asyncio.sleep(6.5)
+        assert leader.elector.leads_until == pytest.approx(sent_at + 10)
 
 
 @in_fake_time
