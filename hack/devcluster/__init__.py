@@ -10,4 +10,5 @@ Nothing here needs a container engine or privileges, and nothing of it is part o
                                one file a part: its command line and what it needs around it
     cluster                    all of it, as one `async with`
     daemon, cli                the same behind `hack/dev`, in a process of its own
+    settle, demo               waiting until our programs are done; the tour for a newcomer behind `hack/demo`
 """

@@ -1,13 +1,15 @@
 """The command `hack/demo`: everything at once, for somebody who sees it for the first time.
 
-Guarantees   When it succeeds, the cluster has settled and stays up. When it fails or is interrupted, it says which part
-             failed, with the tail of its log, and leaves no process. Run again it starts nothing, and shows what is there.
+Guarantees   When it succeeds, the cluster has settled and stays up. When it fails or is interrupted, it leaves no
+             process; a failure names the part and the tail of its log. Run again it starts nothing and shows what is
+             there.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -64,8 +66,10 @@ docs/getting-started.md explains what you see. End it with: ./hack/demo --down
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    layout = Layout.of(selected_name())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
+        layout = Layout.of(selected_name())
         if options.down:
             _down(layout)
         else:

@@ -33,7 +33,7 @@ from gpustack_op.runtime.client import Client
 from gpustack_op.scheduling.flavor_facts import live_facts
 
 TIMEOUT: Final = 60.0
-"""Seconds; about 3 are usual."""
+"""Seconds; about 3 are usual, many more where others use the machine too."""
 
 QUIET: Final = 1.0
 """Seconds without a change that make a state the last one."""
@@ -69,14 +69,15 @@ async def read_pools(client: Client) -> Pools:
     return Pools(flavors=flavors, queues=queues, types=types, catalog=catalog, devices=devices)
 
 
-async def settled(cluster: RunningCluster, machines: Sequence[Machine], *, timeout: float = TIMEOUT) -> Pools:
-    deadline = time.monotonic() + timeout
+async def settled(cluster: RunningCluster, machines: Sequence[Machine], *, within: float = TIMEOUT) -> Pools:
+    """`within` is in seconds."""
+    deadline = time.monotonic() + within
     async with Client(cluster.administrator, user_agent="devcluster") as client:
         pools, since = await read_pools(client), time.monotonic()
         while (lacking := missing(machines, pools)) or time.monotonic() - since < QUIET:
             await _complain_of_the_dead(cluster)
             if time.monotonic() > deadline:
-                raise _not_settled(cluster.layout, lacking, timeout)
+                raise _not_settled(cluster.layout, lacking, within)
             await asyncio.sleep(POLL)
             latest = await read_pools(client)
             if latest.versions != pools.versions:
