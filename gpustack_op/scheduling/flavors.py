@@ -148,6 +148,12 @@ def left_out_because(node: NodeFacts, *, mixed: bool = True, manufacturers: Manu
     if node.general_key and not _is_system_known(node):
         shown = ", ".join(f"{key}={node.labels.get(key, '')!r}" for key in (labels.OS, labels.ARCH))
         return f'Node "{node.name}" is in no pool because of its labels {shown}; set them as the kubelet does'
+    cores = node.labels.get(labels.general(node.general_key, "count"), "")
+    if cores and not _count(cores):
+        return (
+            f'Node "{node.name}" is in no pool because its capacity of {cores} cores is no believable number; '
+            f"it must be at most {LARGEST_COUNT}"
+        )
     return ""
 
 

@@ -251,6 +251,13 @@ def test_taints_are_respected(node_taint: Taint, expected: list[str]) -> None:
             "kubernetes.io/arch='AMD_64'; set them as the kubelet does",
             id="an architecture that is no name",
         ),
+        pytest.param(
+            "cpu",
+            {"extra": {"general.feature.gpustack.ai/amd-epyc-7r13.count": "1000000000000000000"}},
+            'Node "node-cpu" is in no pool because its capacity of 1000000000000000000 cores is no believable number; '
+            "it must be at most 2147483647",
+            id="more cores than can be",
+        ),
     ],
 )
 def test_a_node_that_is_left_out_says_why(short: str, facts: dict[str, Any], expected: str) -> None:
