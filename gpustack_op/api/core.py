@@ -33,6 +33,34 @@ class Node(KubeObject, frozen=True, gc=False, kw_only=True):
     status: NodeStatus = NodeStatus()
 
 
+class ContainerResources(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
+
+
+class Container(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """`restart_policy` is `Always` on an init container that is a native sidecar."""
+
+    name: str = ""
+    resources: ContainerResources = ContainerResources()
+    restart_policy: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    node_name: str = ""
+    init_containers: tuple[Container, ...] | None = None
+    containers: tuple[Container, ...] | None = None
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    phase: str = ""
+
+
+class Pod(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
 class NamespaceStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     phase: str = ""
 
@@ -64,4 +92,14 @@ NODES = Resource(
     ),
 )
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace)
+PODS = Resource(
+    "",
+    "v1",
+    "pods",
+    "Pod",
+    Pod,
+    namespaced=True,
+    annotations=("device.gpustack.ai/", "kueue.x-k8s.io/workload"),
+    labels=("kueue.x-k8s.io/",),
+)
 SECRETS = Resource("", "v1", "secrets", "Secret", Secret, namespaced=True)

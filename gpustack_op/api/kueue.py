@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gpustack_op.api.core import PodSpec
 from gpustack_op.api.meta import KubeObject, Resource
 
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
@@ -138,9 +139,42 @@ class AdmissionCheck(KubeObject, frozen=True, gc=False, kw_only=True):
     status: AdmissionCheckStatus = AdmissionCheckStatus()
 
 
+class LevelValues(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """Values of one topology level: all the same (`universal`), or a prefix and suffix around each of the roots."""
+
+    universal: str | None = None
+    individual: IndividualValues | None = None
+
+
+class IndividualValues(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    prefix: str = ""
+    suffix: str = ""
+    roots: tuple[str, ...] = ()
+
+
+class PodCounts(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """Pods a domain: the same number in each (`universal`), or one number for each."""
+
+    universal: int | None = None
+    individual: tuple[int, ...] | None = None
+
+
+class TopologySlice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    domain_count: int = 0
+    pod_counts: PodCounts = PodCounts()
+    values_per_level: tuple[LevelValues, ...] = ()
+
+
+class TopologyAssignment(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    levels: tuple[str, ...] = ()
+    slices: tuple[TopologySlice, ...] = ()
+
+
 class PodSetAssignment(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     name: str = ""
     flavors: dict[str, str] | None = None
+    count: int = 0
+    topology_assignment: TopologyAssignment | None = None
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -148,12 +182,38 @@ class Admission(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="cam
     pod_set_assignments: tuple[PodSetAssignment, ...] | None = None
 
 
+class AdmissionCheckState(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    state: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    retry_count: int = 0
+
+
 class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     conditions: tuple[Condition, ...] | None = None
     admission: Admission | None = None
+    admission_checks: tuple[AdmissionCheckState, ...] | None = None
+
+
+class PodTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    spec: PodSpec = PodSpec()
+
+
+class PodSet(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    name: str = ""
+    count: int = 0
+    template: PodTemplate = PodTemplate()
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    active: bool = True
+    queue_name: str = ""
+    pod_sets: tuple[PodSet, ...] | None = None
 
 
 class Workload(KubeObject, frozen=True, gc=False, kw_only=True):
+    spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
 
@@ -166,4 +226,4 @@ LOCAL_QUEUES = Resource(
     GROUP, VERSION, "localqueues", "LocalQueue", LocalQueue, namespaced=True, annotations=("schedule.gpustack.ai/",)
 )
 ADMISSION_CHECKS = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", AdmissionCheck)
-WORKLOADS = Resource(GROUP, VERSION, "workloads", "Workload", Workload, namespaced=True)
+WORKLOADS = Resource(GROUP, VERSION, "workloads", "Workload", Workload, namespaced=True, annotations=("gpustack.ai/",))
