@@ -79,7 +79,7 @@ class Stream:
         self._queue.put_nowait(CUT)
         return self
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         self.opened.set()
@@ -96,9 +96,9 @@ def _pieces(data: bytes, size: int) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)] if size else [data]
 
 
-def _abort(request: web.Request) -> None:
+def _abort(request: web.BaseRequest) -> None:
     if request.transport is not None:
-        request.transport.abort()  # type: ignore[attr-defined]
+        request.transport.abort()
 
 
 class ApiServer:
@@ -129,7 +129,7 @@ class ApiServer:
             await self._arrived.wait_for(lambda: len(self.of(*verbs)) >= count)
         return self.of(*verbs)
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         seen = await _seen(request)
         async with self._arrived:
             self.seen.append(seen)
@@ -143,7 +143,7 @@ class ApiServer:
             return await Stream().serve(request)
         return await self._answer(request, Reply(501, f"{seen.verb} {seen.path} is not scripted".encode()))
 
-    async def _answer(self, request: web.Request, answer: Any) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, answer: Any) -> web.StreamResponse:
         if isinstance(answer, Stream):
             return await answer.serve(request)
         if isinstance(answer, Hang):
@@ -171,7 +171,7 @@ class ApiServer:
             await runner.cleanup()
 
 
-async def _seen(request: web.Request) -> Seen:
+async def _seen(request: web.BaseRequest) -> Seen:
     query = dict(request.query)
     verb = request.method.lower()
     if "watch" in query:

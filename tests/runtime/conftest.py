@@ -26,8 +26,17 @@ def naps() -> Naps:
 
 
 @pytest.fixture
-async def client(api: ApiServer, naps: Naps) -> AsyncIterator[Client]:
-    async with Client(ClientConfig(server=api.url), sleep=naps) as opened:
+def exchanges() -> list[tuple[str, str, str]]:
+    """Code, method and host of every answer that the client got."""
+    return []
+
+
+@pytest.fixture
+async def client(api: ApiServer, naps: Naps, exchanges: list[tuple[str, str, str]]) -> AsyncIterator[Client]:
+    def observe(code: str, method: str, host: str) -> None:
+        exchanges.append((code, method, host))
+
+    async with Client(ClientConfig(server=api.url), sleep=naps, observe=observe) as opened:
         yield opened
 
 

@@ -114,7 +114,7 @@ async def test_an_exec_plugin_is_asked_again_when_its_token_is_refused(api: ApiS
 
 
 def token_of(claims: dict[str, object]) -> str:
-    parts = ({"alg": "none"}, claims, {})
+    parts: list[dict[str, object]] = [{"alg": "none"}, claims, {}]
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
 
 

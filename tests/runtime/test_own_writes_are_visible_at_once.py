@@ -50,9 +50,9 @@ async def followed(api: ApiServer, caches: Caches) -> Followed:
     return Followed(informer, stream, heard)
 
 
-async def patched(api: ApiServer, client: Client, version: int, **spec: object) -> None:
-    api.script("patch", f"{IN_A}/one", Reply(body=thing("one", version, **spec)))
-    await client.merge_patch(THINGS, "one", {"spec": spec}, namespace="a")
+async def patched(api: ApiServer, client: Client, version: int, size: int = 0) -> None:
+    api.script("patch", f"{IN_A}/one", Reply(body=thing("one", version, size=size)))
+    await client.merge_patch(THINGS, "one", {"spec": {"size": size}}, namespace="a")
 
 
 async def removed(api: ApiServer, client: Client, answer: object = GONE) -> None:

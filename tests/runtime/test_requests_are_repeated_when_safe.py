@@ -166,7 +166,9 @@ async def test_no_more_requests_than_allowed_are_in_the_air(api: ApiServer, naps
 
 async def test_a_watch_takes_no_place_among_the_requests(api: ApiServer, naps: Naps) -> None:
     api.script("get", ONE, Reply(body=thing("one", 8)))
-    async with Client(ClientConfig(server=api.url), concurrency=1, sleep=naps) as client:
-        async with client.watch(IN_A, {"resourceVersion": "1"}, total=10, silence=10):
-            one = await client.get(THINGS, "one", "a")
+    async with (
+        Client(ClientConfig(server=api.url), concurrency=1, sleep=naps) as client,
+        client.watch(IN_A, {"resourceVersion": "1"}, total=10, silence=10),
+    ):
+        one = await client.get(THINGS, "one", "a")
     assert one.name == "one"

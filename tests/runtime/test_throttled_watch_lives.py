@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from gpustack_op.runtime.cache import Caches
 from tests.runtime.apiserver import ApiServer, Lost, Reply, page, status, whole_list
-from tests.runtime.things import PATH, THINGS, Naps, thing
+from tests.runtime.things import PATH, THINGS, Naps, eventually, thing
 
 THROTTLED = Reply(429, b"Too many requests", {"Retry-After": "7"}, content_type="text/plain")
 OVERLOADED = Reply(503, b"<html><body><h1>503</h1>No server is available</body></html>", content_type="text/html")
@@ -71,9 +71,7 @@ async def test_one_line_is_logged_when_it_keeps_failing_and_one_when_it_works(ap
     stream = api.stream(PATH, whole_list(500))
     with capture_logs() as logs:
         await asyncio.wait_for(caches.informer(THINGS).wait_synced(), 10)
-        async with asyncio.timeout(10):
-            while len(logs) < 2:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: len(logs) == 2)
         stream.close()
         await api.until(1, "watch")
     assert [line["event"] for line in logs] == ["watch.failing", "watch.recovered"]

@@ -89,3 +89,23 @@ class Naps:
 
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", Thing, namespaced=True)
 GADGET_PATH = "/apis/example.com/v1/gadgets"
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """For what nobody announces."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+class LoopClock:
+    """Moves the running loop's clock ahead, so that whatever waits for that time is due at once."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        loop.time = lambda: real() + self._ahead  # type: ignore[method-assign]
+
+    def jump(self, seconds: float) -> None:
+        self._ahead += seconds
