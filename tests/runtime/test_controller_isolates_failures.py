@@ -261,6 +261,32 @@ async def test_workers_run_different_keys_at_once_and_never_the_same() -> None:
 
 
 @in_fake_time
+async def test_a_long_queue_leaves_turns_to_other_tasks() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    worked = asyncio.Event()
+
+    async def last(_request: Request) -> Result:
+        worked.set()
+        return DONE
+
+    async with running(Scripted(last=[last])) as (controller, _):
+        for number in range(1000):
+            controller.enqueue(Request(str(number)))
+        controller.enqueue(Request("last"))
+        busy = asyncio.create_task(other())
+        await worked.wait()
+        busy.cancel()
+    assert turns >= 15
+
+
+@in_fake_time
 async def test_a_stop_lets_the_reconcile_in_progress_end_and_starts_no_other() -> None:
     async def slow(_request: Request) -> Result:
         await asyncio.sleep(7)
