@@ -1,11 +1,13 @@
-"""Kubeconfigs that hold everything they need, so that a person can copy one anywhere."""
+"""Kubeconfigs that hold everything they need, so that a person can copy one anywhere.
+
+They are written as JSON, which is YAML that nobody reads otherwise: a cluster may be named `y`, or `12e3`.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
-
-import yaml
 
 from devcluster.certificates import KeyPair, write_private
 
@@ -29,7 +31,7 @@ def write_kubeconfig(path: Path, *, cluster: str, server: str, authority: bytes,
         "current-context": cluster,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(path, yaml.safe_dump(content, sort_keys=False).encode())
+    write_private(path, json.dumps(content, indent=2).encode())
     return path
 
 

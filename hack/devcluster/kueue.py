@@ -11,6 +11,7 @@ left for it to do but to write the authority's certificate, unchanged, where it 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +71,7 @@ class Kueue:
 
     def launch(self) -> Launch:
         file = self._folder / "config.yaml"
-        file.write_text(yaml.safe_dump(self._configuration, sort_keys=False))
+        file.write_text(json.dumps(self._configuration, indent=2))
         arguments = [str(self._binaries["kueue"]), f"--config={file}", "--zap-log-level=2"]
         command = Command(
             part="kueue", arguments=arguments, stage=CLIENTS, environment={"KUBECONFIG": str(self._kubeconfig)}

@@ -62,6 +62,11 @@ def sweep(layout: Layout) -> list[str]:
     return ended
 
 
+def forget(layout: Layout) -> None:
+    """Removes the folder of a cluster that is down, logs and all."""
+    shutil.rmtree(layout.root, ignore_errors=True)
+
+
 def clear(layout: Layout, *, keep: frozenset[str] = KEPT) -> None:
     for path in layout.root.iterdir():
         if path.name in keep:

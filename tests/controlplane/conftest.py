@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from devcluster import state
 from devcluster.cluster import Scope
 from devcluster.handle import RunningCluster, running
 from devcluster.kubectl import Kubectl
@@ -21,9 +22,12 @@ from gpustack_op.runtime.config import ClientConfig
 
 
 @pytest.fixture(scope="session")
-def control_plane() -> Iterator[RunningCluster]:
+def control_plane(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
+    """Its logs stay only where a test has failed."""
     with running(f"test-control-plane-{os.getpid()}", scope=Scope.CONTROL_PLANE, say=print) as cluster:
         yield cluster
+    if not request.session.testsfailed:
+        state.forget(cluster.layout)
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,7 @@ def started() -> Iterator[Started]:
     yield Started(RunningCluster(layout), process.pid)
     daemon.down(layout, print)
     process.wait()
+    state.forget(layout)
 
 
 async def test_a_killed_part_is_named_and_the_neighbour_still_answers(

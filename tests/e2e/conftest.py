@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from devcluster import state
 from devcluster.cluster import Scope
 from devcluster.handle import RunningCluster, running
 from devcluster.kubectl import Kubectl
@@ -15,10 +16,13 @@ from gpustack_op.runtime.client import Client
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[RunningCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
+    """Its logs stay only where a test has failed."""
     machines = sorted(MACHINES.glob("*.yaml"))
     with running(f"test-e2e-{os.getpid()}", scope=Scope.ALL, machines=machines, say=print) as started:
         yield started
+    if not request.session.testsfailed:
+        state.forget(started.layout)
 
 
 @pytest.fixture

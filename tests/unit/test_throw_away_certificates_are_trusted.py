@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import datetime
+import json
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -65,13 +65,13 @@ def test_a_kubeconfig_holds_all_it_needs_and_is_private(tmp_path: Path) -> None:
     authority = Authority("an-authority")
     path = write_kubeconfig(
         tmp_path / "folder" / "kubeconfig",
-        cluster="demo",
+        cluster="y",
         server="https://127.0.0.1:1",
         authority=authority.certificate,
         user="admin",
         pair=authority.client("admin"),
     )
-    content = yaml.safe_load(path.read_text())
+    content = json.loads(path.read_text())
     user = content["users"][0]["user"]
     assert path.stat().st_mode & 0o077 == 0
     assert content["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1"
