@@ -15,11 +15,14 @@ from gpustack_op.api.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, ClusterQueue, Lo
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.namespaces import is_open
 from gpustack_op.operator.ownership import controller_reference, is_pool
-from gpustack_op.runtime.apply import Writer
-from gpustack_op.runtime.controller import DONE, Request, Result
-from gpustack_op.runtime.errors import NotFound
+from gpustack_op.runtime.apply import NotOursError, Writer
+from gpustack_op.runtime.controller import DONE, Request, Result, TryAgainError
+from gpustack_op.runtime.errors import Conflict, Forbidden, Invalid, NotFound
 from gpustack_op.runtime.events import Recorder
 from gpustack_op.scheduling import labels, names
+
+REFUSALS = (Forbidden, Invalid, Conflict, NotOursError, TryAgainError)
+"""What concerns one namespace alone, such as its quota, and must not close the others."""
 
 
 def wanted_entrance(pool: ClusterQueue, namespace: Namespace) -> dict[str, Any]:
@@ -53,9 +56,15 @@ class QueueEntranceReconciler:
         pool = self.informers.queues.get(request.name)
         if pool is None or pool.deleting or not is_pool(pool):
             return DONE  # the entrances are garbage-collected with their pool
+        refusals: list[Exception] = []
         for namespace in self.informers.namespaces.all():
             if is_open(namespace, self.system_namespace):
-                await self._keep(pool, namespace)
+                try:
+                    await self._keep(pool, namespace)
+                except REFUSALS as refusal:
+                    refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
         return DONE
 
     async def _keep(self, pool: ClusterQueue, namespace: Namespace) -> None:
