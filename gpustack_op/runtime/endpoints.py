@@ -10,7 +10,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from gpustack_op.runtime.health import Readiness
-from gpustack_op.runtime.metrics import Metrics
+from gpustack_op.runtime.metrics import CONTENT_TYPE, Metrics
 
 
 class Endpoints:
@@ -41,9 +41,7 @@ class Endpoints:
             self._runner = None
 
     async def _scrape(self, _request: web.Request) -> web.Response:
-        return web.Response(
-            body=self._metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        )
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _ready(self, _request: web.Request) -> web.Response:
         answer = self._readiness.answer()
