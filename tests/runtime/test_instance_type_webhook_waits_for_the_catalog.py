@@ -109,6 +109,22 @@ async def test_a_kind_that_is_not_served_is_not_waited_for(stand: Stand, cluster
     assert (await asked(stand, review(A10G)))["allowed"] is True
 
 
+async def test_a_kind_that_turns_out_not_to_be_served_holds_nothing_up(
+    stand: Stand, cluster: CatalogCaches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_type_module, "SYNC_SECONDS", 0.05)
+    await cluster.read()
+    cluster.flavors = Informer(RESOURCE_FLAVORS, EVERYTHING)
+
+    async def told_missing() -> None:
+        cluster.flavors.mark_missing()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster.flavors, "wait_synced", told_missing)
+
+    assert (await asked(stand, review(A10G)))["allowed"] is True
+
+
 async def test_an_update_never_waits(stand: Stand) -> None:
     response = await asked(stand, review({**A10G, "inactive": True}, old=A10G))
 

@@ -201,7 +201,7 @@ async def test_the_loser_of_a_create_race_reads_what_the_winner_stored(
         return await create(*args, **kwargs)
 
     monkeypatch.setattr(api, "create", beaten)
-    await replica.keeper.prepare()
+    await replica.keeper.mend()
 
     assert await replica.presented() == await winner.presented() == certificate(api)
 

@@ -29,9 +29,6 @@ async def read_body(request: web.Request) -> bytes:
         raise web.HTTPRequestEntityTooLarge(max_size=BODY_LIMIT, actual_size=request.content_length or 0)
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            body = await request.read()
+            return await request.read()
     except TimeoutError as error:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_SECONDS:g} s") from error
-    if not body:
-        raise web.HTTPBadRequest(text="the body is empty")
-    return body
