@@ -188,9 +188,7 @@ def instance_type_status(parts: Parts) -> Controller:
 
 def catalog(parts: Parts) -> Controller:
     informers = parts.informers
-    reconciler = InstanceTypeFlavorReconciler(
-        informers, parts.client, parts.writer("instance-type-flavor"), parts.settings
-    )
+    reconciler = InstanceTypeFlavorReconciler(parts.informers, parts.writer("instance-type-flavor"), parts.settings)
 
     def only(_: object) -> list[Request]:
         return [reconciler.ONLY]

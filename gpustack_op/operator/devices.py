@@ -76,4 +76,4 @@ class DevicesReconciler:
             await self.client.get(NODES, present.name)
         except NotFound as absence:
             if absence.names_object:
-                await self.client.delete(DEVICES, present.name, uid=present.uid)
+                await self.writer.delete(DEVICES, present)

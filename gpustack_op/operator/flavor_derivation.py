@@ -66,9 +66,7 @@ class FlavorDerivationReconciler:
                 RESOURCE_FLAVORS, present.name, nothing_offered(present), field_manager=self.writer.field_manager
             )
         elif not self._is_leaned_on(present.name):
-            await self.client.delete(
-                RESOURCE_FLAVORS, present.name, uid=present.uid, resource_version=present.metadata.resource_version
-            )
+            await self.writer.delete(RESOURCE_FLAVORS, present)
 
     def _is_leaned_on(self, name: str) -> bool:
         return bool(self.informers.queues.by_index("flavor", name) or self.informers.workloads.by_index("flavor", name))
@@ -77,7 +75,7 @@ class FlavorDerivationReconciler:
 def nothing_offered(present: ResourceFlavor) -> dict[str, Any]:
     """A patch that has the flavor offer nothing, so that its queues take its quota back."""
     capacities = {key: "0" for key in present.labels if key.endswith(".capacity")}
-    return {"metadata": {"uid": present.uid, "labels": capacities}}
+    return {"metadata": {"resourceVersion": present.metadata.resource_version, "labels": capacities}}
 
 
 def flavors_of_queue(queue: ClusterQueue) -> list[str]:

@@ -13,7 +13,6 @@ from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.runtime.apply import Owned, Writer
-from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import DONE, Request, Result
 from gpustack_op.scheduling.catalog import catalog_rows
 from gpustack_op.scheduling.flavor_facts import is_ours
@@ -26,9 +25,8 @@ class InstanceTypeFlavorReconciler:
     name = "instance-type-flavor"
     ONLY = Request("catalog")
 
-    def __init__(self, informers: Informers, client: Client, writer: Writer, settings: LiveSettings) -> None:
+    def __init__(self, informers: Informers, writer: Writer, settings: LiveSettings) -> None:
         self.informers = informers
-        self.client = client
         self.writer = writer
         self.settings = settings
 
@@ -42,5 +40,5 @@ class InstanceTypeFlavorReconciler:
         kept = {row["metadata"]["name"] for row in wanted}
         for stale in self.informers.catalog.all():
             if stale.name not in kept and not stale.deleting:
-                await self.client.delete(INSTANCE_TYPE_FLAVORS, stale.name, uid=stale.uid)
+                await self.writer.delete(INSTANCE_TYPE_FLAVORS, stale)
         return DONE

@@ -147,13 +147,14 @@ class QueueReconciler:
         if queue.spec.stop_policy != DRAIN:
             await self._stop(queue)
         elif kueue_has_seen(queue) and holds_nothing(queue):
-            await self.client.delete(
-                CLUSTER_QUEUES, queue.name, uid=queue.uid, resource_version=queue.metadata.resource_version
-            )
+            await self.writer.delete(CLUSTER_QUEUES, queue)
 
     async def _stop(self, queue: ClusterQueue) -> None:
         if queue.spec.stop_policy != DRAIN:
-            patch = {"metadata": {"uid": queue.uid}, "spec": {"stopPolicy": DRAIN}}
+            patch = {
+                "metadata": {"resourceVersion": queue.metadata.resource_version},
+                "spec": {"stopPolicy": DRAIN},
+            }
             await self.client.merge_patch(CLUSTER_QUEUES, queue.name, patch, field_manager=self.writer.field_manager)
 
     async def _remove_orphan(self, name: str, queue: ClusterQueue | None) -> None:

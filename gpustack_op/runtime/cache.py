@@ -65,6 +65,7 @@ class Caches:
         self._freeze: Callable[[], None] | None = freeze
         self._shared: dict[tuple[Resource[Any], Selector], _Shared] = {}
         self._running = False
+        self._ended: Callable[[asyncio.Task[None]], None] | None = None
         self._settled = asyncio.Event()
         client.on_write(self._writing)
 
@@ -77,8 +78,10 @@ class Caches:
     def informers(self) -> list[Informer[Any]]:
         return [shared.informer for shared in self._shared.values()]
 
-    def start(self) -> None:
+    def start(self, ended: Callable[[asyncio.Task[None]], None] | None = None) -> None:
+        """`ended` is told of every mirror whose task ends: one that died would grow stale without a word."""
         self._running = True
+        self._ended = ended
         for shared in self._shared.values():
             self._launch(shared)
         self._progressed()
@@ -142,6 +145,8 @@ class Caches:
     def _launch(self, shared: _Shared) -> None:
         if shared.task is None:
             shared.task = asyncio.create_task(shared.reflector.run(), name=f"reflector {shared.informer}")
+            if self._ended is not None:
+                shared.task.add_done_callback(self._ended)
 
     def _release(self, key: tuple[Resource[Any], Selector]) -> None:
         shared = self._shared.get(key)

@@ -12,16 +12,15 @@ Recovery     A desired field that the projection lacks could never compare equal
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from gpustack_op.api.meta import KubeObject
+from gpustack_op.api.quantity import Quantity, QuantityError
 
 Path = tuple[str, ...]
 
@@ -225,21 +224,11 @@ def _match(path: Path, pattern: Path) -> bool:
     return len(path) == len(pattern) and all(want in ("*", part) for part, want in zip(path, pattern, strict=True))
 
 
-_QUANTITY: Final = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([KMGTPE]i)|[eE]([+-]?[0-9]{1,3})|([numkMGTPE]?))", re.ASCII
-)
-_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-
-
 @lru_cache(maxsize=4096, typed=True)
-def _amount(value: object) -> Fraction | None:
+def _amount(value: object) -> Quantity | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
-    match = _QUANTITY.fullmatch(str(value))
-    if match is None:
+    try:
+        return Quantity.parse(value)
+    except QuantityError:
         return None
-    number, binary, exponent, decimal = match.groups()
-    if binary:
-        return Fraction(number.removesuffix(".")) * Fraction(1024) ** (_BINARY.index(binary) + 1)
-    return Fraction(number.removesuffix(".")) * Fraction(10) ** (int(exponent) if exponent else _DECIMAL[decimal])

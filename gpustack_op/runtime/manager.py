@@ -71,7 +71,7 @@ class Keeper(Protocol):
 
 
 class Caches(CacheStates, Protocol):
-    def start(self) -> None: ...
+    def start(self, ended: Callable[[asyncio.Task[None]], None]) -> None: ...
     async def stop(self) -> None: ...
     async def wait_synced(self) -> None: ...
 
@@ -183,7 +183,7 @@ class Manager:
         await self._start_servers()
         await self._start_webhooks()
         self._caches_started = True
-        self._caches.start()
+        self._caches.start(self._task_ended)
         self.readiness.started = True
         await self._caches_synced()
         self._start_work(leaders=False)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,8 +65,18 @@ class FakeCaches:
         if synced:
             self._synced.set()
 
-    def start(self) -> None:
+    def start(self, ended: Callable[[asyncio.Task[None]], None]) -> None:
+        self.ended = ended
         self.diary("caches started")
+
+    def die(self) -> None:
+        """As if a mirror's task had failed."""
+
+        async def mirror() -> None:
+            raise ValueError("broken")
+
+        self.mirror = asyncio.create_task(mirror(), name="reflector nodes")
+        self.mirror.add_done_callback(self.ended)
 
     async def stop(self) -> None:
         self.diary("caches stopped")
@@ -275,6 +286,18 @@ async def test_a_task_that_dies_ends_the_program_and_says_which() -> None:
     assert [line["task"] for line in lines if line["event"] == "manager.task_died"] == ["mortal"]
     assert made.liveness.problem() == "dead: mortal"
     assert diary.entries[-1] == "caches stopped"
+
+
+@in_fake_time
+async def test_a_mirror_that_dies_ends_the_program_too() -> None:
+    diary = Diary()
+    caches = FakeCaches(diary)
+    made = manager(diary, caches=caches)
+    task = await started(made)
+    caches.die()
+    with capture_logs(), pytest.raises(TaskDiedError, match="reflector nodes died: broken"):
+        await task
+    assert made.liveness.problem() == "dead: reflector nodes"
 
 
 @in_fake_time

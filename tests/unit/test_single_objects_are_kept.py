@@ -24,7 +24,7 @@ ROWS = ["gpustack--generic", "gpustack--nvidia-a10g", "gpustack--nvidia-tesla-t4
 class Stand(MemoryCluster):
     def __init__(self) -> None:
         super().__init__()
-        self.catalog = InstanceTypeFlavorReconciler(self.informers, self.client, self.writer(), self.settings)
+        self.catalog = InstanceTypeFlavorReconciler(self.informers, self.writer(), self.settings)
         self.check = AdmissionCheckReconciler(self.informers, self.writer())
         self.topology = TopologyReconciler(self.informers, self.writer())
         self.rule = NodeFeatureRuleReconciler(self.informers, self.writer())
