@@ -162,9 +162,9 @@ def die_with(parent: int) -> Callable[[], None]:
     return arrange
 
 
-def end_with_parent() -> None:
-    """Asks the kernel for a SIGTERM to this process when the one that started it dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(wanted: bool) -> None:
+    """Whether the kernel sends this process a SIGTERM when the one that started it dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM if wanted else 0)
 
 
 def end_leftovers(pids: Path) -> list[str]:

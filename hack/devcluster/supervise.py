@@ -1,7 +1,8 @@
 """The process that owns a cluster which outlives its command. `daemon.up` starts it; people do not.
 
 It reports its progress on a pipe until the cluster is ready, then answers on the cluster's socket. SIGTERM and SIGINT
-end the cluster in good order, also while it is still starting.
+end the cluster in good order, also while it is still starting; so does the end of the command that waits for it, and
+the removal of the cluster's folder, without which nobody could end it any more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -24,11 +26,13 @@ from devcluster.daemon import Report
 from devcluster.paths import Layout
 from devcluster.process import end_with_parent
 
+FOLDER_POLL: Final = 2.0
+"""Seconds between two looks at whether the cluster's folder is still there."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    if options.attached:
-        end_with_parent()
+    end_with_parent(True)
     report = _Reports(options.report)
     try:
         asyncio.run(_supervise(options, report))
@@ -53,7 +57,20 @@ async def _supervise(options: argparse.Namespace, report: _Reports) -> None:
     async with cluster, await ControlServer(cluster.layout, _commands(cluster, asked_to_stop)).serve():
         report.send(Report("ready", ready=True))
         report.close()
+        end_with_parent(options.attached)
+        watch = asyncio.create_task(_stop_when_removed(cluster.layout.lock, asked_to_stop))
         await asked_to_stop.wait()
+        watch.cancel()
+
+
+async def _stop_when_removed(file: Path, stop: asyncio.Event) -> None:
+    """Also when another file has taken its place."""
+    descriptor = os.open(file, os.O_PATH)
+    while True:
+        if not os.fstat(descriptor).st_nlink:
+            stop.set()
+            return
+        await asyncio.sleep(FOLDER_POLL)
 
 
 def _commands(cluster: Cluster, asked_to_stop: asyncio.Event) -> Commands:
@@ -119,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", required=True)
     parser.add_argument("--scope", required=True, choices=[scope.value for scope in Scope])
     parser.add_argument("--report", required=True, type=int, help="file descriptor of the pipe to report on")
-    parser.add_argument("--attached", action="store_true", help="end when the parent process dies")
+    parser.add_argument("--attached", action="store_true", help="end with the parent also when the cluster is up")
     parser.add_argument("machines", nargs="*", type=Path)
     return parser
 

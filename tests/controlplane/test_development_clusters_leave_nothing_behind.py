@@ -18,6 +18,7 @@ from devcluster.handle import RunningCluster
 from devcluster.paths import Layout
 from devcluster.process import Identity
 from tests.controlplane.processes import in_group, of_cluster
+from tests.waiting import until
 
 
 @dataclass
@@ -84,6 +85,16 @@ def test_nothing_outlives_a_killed_supervisor(started: Started) -> None:
     daemon.down(started.layout, print)
     assert [in_group(group) for group in groups] == [[], []]
     assert not state.is_up(started.layout)
+
+
+async def test_a_cluster_ends_when_its_folder_is_removed(started: Started) -> None:
+    groups = [started.pid("etcd"), started.pid("kube-apiserver")]
+    state.forget(started.layout)
+
+    async def gone() -> bool:
+        return [in_group(group) for group in groups] == [[], []]
+
+    await until(gone)
 
 
 async def test_a_name_is_used_once_at_a_time(control_plane: RunningCluster) -> None:
