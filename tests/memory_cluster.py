@@ -99,7 +99,7 @@ class MemoryCluster(MemoryApi):
     def add(self, *objects: KubeObject) -> None:
         """Objects of somebody else, as builders make them."""
         for each in objects:
-            self.put(self._resource(each), _without_nones(msgspec.to_builtins(each)))
+            self.put(self._resource(each), without_nones(msgspec.to_builtins(each)))
 
     def patch(self, resource: Resource[Any], name: str, patch: Json, *, namespace: str = "") -> None:
         """As somebody else."""
@@ -200,7 +200,7 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
-def _without_nones(value: Any) -> Any:
+def without_nones(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nones(item) for key, item in value.items() if item is not None}
-    return [_without_nones(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: without_nones(item) for key, item in value.items() if item is not None}
+    return [without_nones(item) for item in value] if isinstance(value, list | tuple) else value
