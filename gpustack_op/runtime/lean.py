@@ -28,6 +28,9 @@ LARGEST_TABLE: Final = 4 * 1024 * 1024
 LONGEST_SHARED: Final = 1024
 """Bytes; a longer text, such as a Node's labels, does not repeat."""
 
+MOST_KEYS: Final = 10_000
+"""Different keys of labels that are remembered as kept or dropped; a cluster knows some hundreds."""
+
 _NULL: Final = msgspec.Raw(b"null")
 _SHARED: Final = ("labels", "annotations", "owner_references")
 
@@ -121,13 +124,23 @@ def _keeping(wanted: tuple[str, ...]) -> Callable[[bytes], dict[str, str]]:
     """Keeps the named keys, and those that begin with a name that ends in `/` or `.`."""
     prefixes = tuple(name for name in wanted if name.endswith(("/", ".")))
     names = frozenset(wanted)
+    known: dict[str, str] = {}
+
+    def judged(key: str) -> str:
+        """The key to keep, empty for one to drop. The decoder shares short keys only, so they are interned."""
+        if len(known) >= MOST_KEYS:
+            known.clear()
+        known[key] = sys.intern(key) if key in names or key.startswith(prefixes) else ""
+        return known[key]
 
     def decode(raw: bytes) -> dict[str, str]:
-        # The decoder shares short keys only; these are the same on every object.
-        return {
-            sys.intern(key): value
-            for key, value in _all_labels(raw).items()
-            if key in names or key.startswith(prefixes)
-        }
+        kept = {}
+        for key, value in _all_labels(raw).items():
+            name = known.get(key)
+            if name is None:
+                name = judged(key)
+            if name:
+                kept[name] = value
+        return kept
 
     return decode
