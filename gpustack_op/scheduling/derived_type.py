@@ -25,7 +25,10 @@ def derived_type_name(flavor: ResourceFlavor, *, aware: bool) -> str:
 
 
 def derived_type(flavor: ResourceFlavor, *, aware: bool) -> dict[str, Any]:
-    """The whole object to create; the defaulting webhook adds labels and descriptors."""
+    """The whole object to create; the defaulting webhook adds labels and descriptors.
+
+    It carries our finalizer from the start: its queue is made only then, and a later write would take a round trip.
+    """
     facts = FlavorFacts.of(flavor)
     spec: dict[str, Any] = {
         "displayName": _display_name(facts, aware=aware),
@@ -41,6 +44,7 @@ def derived_type(flavor: ResourceFlavor, *, aware: bool) -> dict[str, Any]:
         "metadata": {
             "name": derived_type_name(flavor, aware=aware),
             "labels": {labels.DERIVED_FROM_NODE: labels.TRUE},
+            "finalizers": [labels.CONTROLLED_FINALIZER],
         },
         "spec": {name: value for name, value in spec.items() if value != ""},
     }

@@ -52,13 +52,14 @@ async def walkthrough(kubectl: Kubectl) -> AsyncIterator[Walkthrough]:
 
 
 @pytest.fixture
-def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+def tell(pytestconfig: pytest.Config, capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
     """Says something that a person should read also when the test passes."""
     reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
 
     def write(text: str) -> None:
-        reporter.ensure_newline()
-        reporter.write_line(text)
+        with capfd.disabled():
+            reporter.ensure_newline()
+            reporter.write_line(text)
 
     return write

@@ -44,6 +44,7 @@ def test_a_type_of_cards_has_the_preset_of_its_product() -> None:
         "metadata": {
             "name": "gpustack--nvidia-a10g-linux-amd64",
             "labels": {"schedule.gpustack.ai/derived-from-node": "true"},
+            "finalizers": ["gpustack.ai/controlled"],
         },
         "spec": {
             "displayName": "NVIDIA-A10G",
@@ -63,6 +64,7 @@ def test_a_type_of_every_cpu_has_a_unit_of_one_core() -> None:
         "metadata": {
             "name": "gpustack--generic-linux-amd64",
             "labels": {"schedule.gpustack.ai/derived-from-node": "true"},
+            "finalizers": ["gpustack.ai/controlled"],
         },
         "spec": {
             "displayName": "CPU-only",
