@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -25,8 +26,11 @@ V = TypeVar("V")
 LARGEST_TABLE: Final = 4 * 1024 * 1024
 """Bytes of keys in one table of shared values."""
 
-LONGEST_SHARED: Final = 1024
-"""Bytes; a longer text, such as a Node's labels, does not repeat."""
+ENTRY: Final = 100
+"""Bytes that an entry takes beside its key."""
+
+LONGEST_KEY: Final = 256
+"""Bytes; a longer text is remembered by its digest: a Node's labels repeat with each of its events."""
 
 MOST_KEYS: Final = 10_000
 """Different keys of labels that are remembered as kept or dropped; a cluster knows some hundreds."""
@@ -47,20 +51,19 @@ class Shared(Generic[V]):
         return len(self._known)
 
     def value(self, raw: msgspec.Raw) -> V | None:
-        key = bytes(raw)
-        if key in (b"null", b"{}", b"[]"):
+        text = bytes(raw)
+        if text in (b"null", b"{}", b"[]"):
             return None
+        key = text if len(text) <= LONGEST_KEY else blake2b(text, digest_size=16).digest()
         found = self._known.get(key)
-        return found if found is not None else self._new(key)
+        return found if found is not None else self._add(key, self._decode(text))
 
-    def _new(self, key: bytes) -> V:
-        value = self._decode(key)
-        if len(key) <= LONGEST_SHARED:
-            if self._size + len(key) > LARGEST_TABLE:
-                self._known.clear()
-                self._size = 0
-            self._known[key] = value
-            self._size += len(key)
+    def _add(self, key: bytes, value: V) -> V:
+        if self._size > LARGEST_TABLE:
+            self._known.clear()
+            self._size = 0
+        self._known[key] = value
+        self._size += len(key) + ENTRY
         return value
 
 
