@@ -139,7 +139,7 @@ def queues(parts: Parts) -> Controller:
 def entrances(parts: Parts) -> Controller:
     informers = parts.informers
     reconciler = QueueEntranceReconciler(
-        informers, parts.writer("queue-entrance"), parts.recorder, system_namespace=parts.namespace
+        informers, parts.client, parts.writer("queue-entrance"), parts.recorder, system_namespace=parts.namespace
     )
     return Controller(
         reconciler,

@@ -22,7 +22,7 @@ from gpustack_op.api.core import NODES, Node
 from gpustack_op.api.nfd import NODE_FEATURES, NodeFeature
 from gpustack_op.api.quantity import Quantity, QuantityError
 from gpustack_op.operator.informers import Informers
-from gpustack_op.operator.ownership import controller_reference
+from gpustack_op.operator.ownership import controller_reference, is_anothers
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.runtime.apply import Owned, Writer
 from gpustack_op.runtime.client import Client
@@ -156,8 +156,8 @@ class NodeFeatureReconciler:
         if node.deleting:
             return DONE
         present = self.informers.node_features.get(names.worker_feature(node.name), self.namespace)
-        if present is not None and present.deleting:
-            return DONE
+        if present is not None and (present.deleting or is_anothers(present, node.uid)):
+            return DONE  # a former Node's is about to be collected; its end wakes us
         facts, wait = self._gather(node, present)
         await self._keep(facts)
         patience = await self._put_back(node, present)

@@ -13,6 +13,11 @@ def is_pool(queue: KubeObject) -> bool:
     return queue.labels.get(labels.RESOURCE_TYPE) == labels.TYPE_POOL
 
 
+def is_anothers(obj: KubeObject, uid: str) -> bool:
+    """Whether something else controls the object: an apply would add a second controlling owner, which is refused."""
+    return any(owner.controller and owner.uid != uid for owner in obj.metadata.owner_references or ())
+
+
 def controller_reference(owner: KubeObject, resource: Resource[Any]) -> dict[str, Any]:
     """An ownerReference that makes the garbage collector remove the object with its owner."""
     return {

@@ -8,14 +8,16 @@ Promises  a missing or edited entrance is put back; a settled cluster sees no wr
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from gpustack_op.api.core import Namespace
 from gpustack_op.api.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, ClusterQueue, LocalQueue
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.namespaces import is_open
-from gpustack_op.operator.ownership import controller_reference, is_pool
+from gpustack_op.operator.ownership import controller_reference, is_anothers, is_pool
 from gpustack_op.runtime.apply import NotOursError, Writer
+from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import DONE, Request, Result, TryAgainError
 from gpustack_op.runtime.errors import Conflict, Forbidden, Invalid, NotFound
 from gpustack_op.runtime.events import Recorder
@@ -46,8 +48,11 @@ def is_entrance_of(queue: LocalQueue, pool: ClusterQueue) -> bool:
 class QueueEntranceReconciler:
     name = "queue-entrance"
 
-    def __init__(self, informers: Informers, writer: Writer, recorder: Recorder, *, system_namespace: str) -> None:
+    def __init__(
+        self, informers: Informers, client: Client, writer: Writer, recorder: Recorder, *, system_namespace: str
+    ) -> None:
         self.informers = informers
+        self.client = client
         self.writer = writer
         self.recorder = recorder
         self.system_namespace = system_namespace
@@ -74,10 +79,24 @@ class QueueEntranceReconciler:
         if present is not None and not (present.controlled_by(pool.uid) or is_entrance_of(present, pool)):
             self._report_foreign(pool, present)
             return
-        try:
+        with suppress(NotFound):  # the namespace ended meanwhile
+            if present is not None and is_anothers(present, pool.uid):
+                present = await self._take_over(pool, present)
             await self.writer.converge(LOCAL_QUEUES, wanted_entrance(pool, namespace), present)
-        except NotFound:
-            return  # the namespace ended meanwhile
+
+    async def _take_over(self, pool: ClusterQueue, present: LocalQueue) -> LocalQueue:
+        """From an earlier pool of the name."""
+        metadata = {
+            "ownerReferences": [controller_reference(pool, CLUSTER_QUEUES)],
+            "resourceVersion": present.metadata.resource_version,
+        }
+        return await self.client.merge_patch(
+            LOCAL_QUEUES,
+            present.name,
+            {"metadata": metadata},
+            namespace=present.namespace,
+            field_manager=self.writer.field_manager,
+        )
 
     def _report_foreign(self, pool: ClusterQueue, present: LocalQueue) -> None:
         self.recorder.event(

@@ -67,7 +67,7 @@ class Stand(MemoryCluster):
     def __init__(self) -> None:
         super().__init__()
         self.reconciler = QueueEntranceReconciler(
-            self.informers, self.writer(), self.recorder, system_namespace="gpustack-system"
+            self.informers, self.client, self.writer(), self.recorder, system_namespace="gpustack-system"
         )
         for name in ("default", "team-a", "kube-system", "gpustack-system"):
             self.add(namespace(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gpustack_op.api.core import NODES
@@ -239,3 +240,20 @@ async def test_a_node_feature_that_is_going_is_waited_for(stand: Stand) -> None:
     stand.patch(NODE_FEATURES, WORKER, {"metadata": {"finalizers": ["a/b"]}}, namespace=NAMESPACE)
     stand.remove(NODE_FEATURES, WORKER, namespace=NAMESPACE)
     assert await stand.pass_() == []
+
+
+async def test_a_former_nodes_node_feature_is_left_to_the_garbage_collector(stand: Stand) -> None:
+    await stand.pass_()
+    stand.remove(NODES, "node-cpu")
+    anew = bare_node("cpu")
+    stand.add(msgspec.structs.replace(anew, metadata=msgspec.structs.replace(anew.metadata, uid="another")))
+    assert await stand.pass_() == []
+    stand.remove(NODE_FEATURES, WORKER, namespace=NAMESPACE)
+    assert await stand.pass_() == [f"create {WORKER}"]
+
+
+async def test_a_node_feature_that_lost_its_owner_gets_it_back(stand: Stand) -> None:
+    await stand.pass_()
+    stand.patch(NODE_FEATURES, WORKER, {"metadata": {"ownerReferences": None}}, namespace=NAMESPACE)
+    await stand.pass_()
+    assert stand.read(NODE_FEATURES, WORKER, NAMESPACE).controlled_by("uid-of-node-cpu")
