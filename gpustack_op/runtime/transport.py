@@ -88,11 +88,7 @@ class Transport:
         try:
             yield response
         finally:
-            # Reuses the connection when the body was read, and cuts it otherwise.
-            if response.content.at_eof():
-                response.release()
-            else:
-                response.close()
+            _leave(response)
 
     async def _answered(self, call: Call) -> aiohttp.ClientResponse:
         proof = await self._credentials.current()
@@ -144,6 +140,16 @@ class Transport:
                 auto_decompress=False,
             )
         return self._opened
+
+
+def _leave(response: aiohttp.ClientResponse) -> None:
+    """Keeps the connection when the body was read. Otherwise cuts it, since a dead peer would answer no farewell."""
+    if response.content.at_eof():
+        response.release()
+        return
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> ApiError:
