@@ -10,6 +10,7 @@ Recovery     A file that is empty, half-written or gone for a moment keeps what 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ssl
 import time
@@ -45,6 +46,7 @@ class Credentials:
         self._read_at: float | None = None
         self._proof = Proof("", True)
         self._certificates = b""
+        self._renewing = asyncio.Lock()
         self._failing = False
 
     async def current(self) -> Proof:
@@ -54,9 +56,10 @@ class Credentials:
         return self._proof
 
     async def refused(self, proof: Proof) -> Proof:
-        """What to send after the server refused that one."""
-        if proof.authorization == self._proof.authorization:
-            await self._renew(refused=True)
+        """What to send after the server refused that one; of many who were refused together one fetches it for all."""
+        async with self._renewing:
+            if proof.authorization == self._proof.authorization:
+                await self._renew(refused=True)
         return self._proof
 
     async def _renew(self, *, refused: bool) -> None:

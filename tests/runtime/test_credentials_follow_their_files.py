@@ -175,6 +175,7 @@ async def test_credentials_of_a_plugin_are_fetched_anew_when_refused() -> None:
     assert (first.authorization, asked) == ("Bearer first", [])
     second, also_second = await asyncio.gather(credentials.refused(first), credentials.refused(first))
     assert (second.authorization, also_second.authorization) == ("Bearer second", "Bearer second")
+    assert asked == [True]
     clock.now += 60
     await credentials.current()
-    assert asked[-1] is False
+    assert asked == [True, False]
