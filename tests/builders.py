@@ -12,21 +12,39 @@ from typing import Any
 
 import msgspec
 
-from gpustack_op.api.core import Node, NodeSpec, NodeStatus, Taint
+from gpustack_op.api.core import (
+    Container,
+    ContainerResources,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Taint,
+)
 from gpustack_op.api.kueue import (
     Admission,
+    AdmissionCheckState,
     ClusterQueue,
     ClusterQueueSpec,
     ClusterQueueStatus,
     Condition,
     FlavorQuotas,
     FlavorReservation,
+    LevelValues,
+    PodCounts,
+    PodSet,
     PodSetAssignment,
+    PodTemplate,
     ReservedResource,
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
+    TopologyAssignment,
+    TopologySlice,
     Workload,
+    WorkloadSpec,
     WorkloadStatus,
 )
 from gpustack_op.api.meta import ObjectMeta
@@ -45,11 +63,14 @@ from gpustack_op.api.worker import (
     LogicalSliced,
     PhysicalProfile,
     PhysicalSliced,
+    Placement,
     ProfileCount,
     UnitResources,
 )
-from gpustack_op.scheduling import flavors, labels, names
+from gpustack_op.scheduling import flavors, labels, names, records
+from gpustack_op.scheduling.claims import PodClaim
 from gpustack_op.scheduling.device_groups import RawCard
+from gpustack_op.scheduling.manufacturers import Family
 
 CARD, SHARE, PERCENT = 1_600_000, 160_000, 16_000
 LINUX = {labels.OS: "linux", labels.ARCH: "amd64"}
@@ -469,3 +490,182 @@ def workload(flavor: str, *, name: str = "a-workload", queue: str = "pool", **co
             admission=Admission(cluster_queue=queue, pod_set_assignments=(assignment,)),
         ),
     )
+
+
+# --- Pods, their records and their places -------------------------------------------------------------------------
+
+
+def containers(*resources: Mapping[str, str]) -> tuple[Container, ...]:
+    """Containers with these limits; the first is `main`, the others `c1`, `c2` and so on."""
+    named = enumerate(resources)
+    return tuple(
+        Container(name=f"c{number}" if number else "main", resources=ContainerResources(limits=dict(limits)))
+        for number, limits in named
+    )
+
+
+def pod(
+    name: str,
+    *resources: Mapping[str, str],
+    record: records.Record | str | None = None,
+    phase: str = "Running",
+    node: str = "node",
+    workload: str = "",
+    deleting: bool = False,
+    created: str = "",
+    namespace: str = "default",
+) -> Pod:
+    """A Pod on a node: `pod("p", {"nvidia.com/gpu": "1"}, record=given(...))`. A text is the raw annotation."""
+    text = records.written(record) if isinstance(record, Mapping) else record
+    annotations = ({labels.ALLOCATED: text} if text is not None else {}) | (
+        {labels.KUEUE_WORKLOAD: workload} if workload else {}
+    )
+    return Pod(
+        metadata=metadata(
+            name,
+            namespace=namespace,
+            annotations=annotations,
+            labels={labels.KUEUE_POD_SET: "main"} if workload else {},
+            creation_timestamp=created,
+            deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None,
+        ),
+        spec=PodSpec(node_name=node, containers=containers(*(resources or ({},)))),
+        status=PodStatus(phase=phase),
+    )
+
+
+def claim(name: str, held: records.Record, *, phase: str = "Running", **facts: Any) -> PodClaim:
+    """A Pod with this record."""
+    return PodClaim(uid=f"uid-of-{name}", namespace="default", name=name, phase=phase, record=held, **facts)
+
+
+def given(
+    *entries: records.Entry, container: str = "main", ids: Sequence[str] = ()
+) -> dict[str, records.ContainerRecord]:
+    """The record of a Pod with one container that holds these."""
+    return {container: records.ContainerRecord(entries, tuple(ids))}
+
+
+def whole_entry(card: str) -> records.Entry:
+    return entry(card, Family.EXCLUSIVE, CARD)
+
+
+def share_entry(card: str) -> records.Entry:
+    return entry(card, Family.SHARED, SHARE)
+
+
+def slice_entry(card: str, percent: int, *, manufacturer: str = "nvidia") -> records.Entry:
+    return entry(card, Family.SLICED, percent * PERCENT, manufacturer=manufacturer)
+
+
+def partition_entry(card: str, profile: str, start: int, length: int, units: int = 0) -> records.Entry:
+    return entry(card, Family.PARTITIONED, units, profile=profile, placements=(Placement(start=start, length=length),))
+
+
+def entry(card: str, mode: Family, units: int, *, manufacturer: str = "nvidia", **facts: Any) -> records.Entry:
+    """What a record says of a card named `<group>/<index>`."""
+    group_id, _, index = card.partition("/")
+    return records.Entry(
+        manufacturer=manufacturer, group=group_id, card=card, index=int(index), mode=mode, allocated=units, **facts
+    )
+
+
+def cards_of(
+    group_id: str,
+    number: int,
+    *,
+    profiles: Sequence[PhysicalProfile] = (),
+    slices: int = 128,
+    sick: Sequence[int] = (),
+    memory: int = 24563,
+    manufacturer: str = "nvidia",
+    first: int = 0,
+) -> DeviceGroup:
+    """A group of cards named `<group>/<index>`; with profiles, in a partitioning mode."""
+    ceiling = max((profile.count for profile in profiles), default=0)
+    logical = LogicalSliced(count=slices, cores_percentage_overcommit=True) if slices and not profiles else None
+    physical = PhysicalSliced(count=ceiling, profiles=tuple(profiles)) if profiles else None
+    return DeviceGroup(
+        id=group_id,
+        manufacturer=manufacturer,
+        name=group_id,
+        memory=memory,
+        accelerators=tuple(
+            Card(
+                id=f"{group_id}/{index}",
+                index=index,
+                status=CardStatus(unhealthy=index in sick, logical_sliced=logical, physical_sliced=physical),
+            )
+            for index in range(first, first + number)
+        ),
+    )
+
+
+def profile(name: str, memory: int, compute: int, length: int, starts: Sequence[int]) -> PhysicalProfile:
+    return PhysicalProfile(
+        name=name,
+        memory_mib=memory,
+        compute_slices=compute,
+        memory_slices=length,
+        count=len(starts),
+        placements=tuple(Placement(start=start, length=length) for start in starts),
+    )
+
+
+H100_PROFILES = (
+    profile("1g.10gb", 9856, 1, 1, range(7)),
+    profile("1g.20gb", 19968, 1, 2, (0, 2, 4, 6)),
+    profile("2g.20gb", 19968, 2, 2, (0, 2, 4)),
+    profile("3g.40gb", 39936, 3, 4, (0, 4)),
+    profile("4g.40gb", 39936, 4, 4, (0,)),
+    profile("7g.80gb", 79872, 7, 8, (0,)),
+)
+
+
+def placed(
+    name: str,
+    *pod_sets: PodSet,
+    at: Mapping[str, int] | None = None,
+    flavor: str = "cards",
+    checks: Mapping[str, str] | None = None,
+    active: bool = True,
+    namespace: str = "default",
+    **conditions: str,
+) -> Workload:
+    """A Workload whose Pods Kueue has put on these nodes, so many on each: `placed("w", asking(...), at={"a": 2})`."""
+    nodes = dict(at or {})
+    topology = TopologyAssignment(
+        levels=(labels.HOSTNAME,),
+        slices=tuple(
+            TopologySlice(
+                domain_count=1,
+                pod_counts=PodCounts(universal=count),
+                values_per_level=(LevelValues(universal=host),),
+            )
+            for host, count in nodes.items()
+        ),
+    )
+    assignments = tuple(
+        PodSetAssignment(
+            name=pod_set.name,
+            flavors={labels.credits("nvidia"): flavor},
+            count=sum(nodes.values()),
+            topology_assignment=topology,
+        )
+        for pod_set in pod_sets
+    )
+    stated = {"QuotaReserved": "True"} | conditions
+    return Workload(
+        metadata=metadata(name, namespace=namespace),
+        spec=WorkloadSpec(active=active, pod_sets=pod_sets),
+        status=WorkloadStatus(
+            conditions=tuple(Condition(type=kind, status=status) for kind, status in stated.items()),
+            admission=Admission(cluster_queue="pool", pod_set_assignments=assignments),
+            admission_checks=tuple(AdmissionCheckState(name=n, state=s) for n, s in (checks or {}).items()),
+        ),
+    )
+
+
+def asking(*resources: Mapping[str, str], name: str = "main", count: int = 1) -> PodSet:
+    """A PodSet of so many Pods whose containers ask for these."""
+    return PodSet(name=name, count=count, template=PodTemplate(spec=PodSpec(containers=containers(*resources))))

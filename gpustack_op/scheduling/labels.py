@@ -39,9 +39,15 @@ QUEUE_ANNOTATION = "schedule.gpustack.ai/queue"
 EMPTY_PLAN_HOLD = "topology.gpustack.ai/empty-plan-hold"
 CONTROLLED_FINALIZER = "gpustack.ai/controlled"
 
+# On Pods.
+ALLOCATED = "device.gpustack.ai/accelerator.allocated"
+
 # Other projects' keys.
 NFD_NODE_NAME = "nfd.node.kubernetes.io/node-name"
 KUEUE_QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
+KUEUE_POD_SET = "kueue.x-k8s.io/podset"
+HOSTNAME = "kubernetes.io/hostname"
 
 CPU_FEATURE = "gpustack.cpu"
 """The attribute feature under which an agent reports CPU facts in its NodeFeature."""

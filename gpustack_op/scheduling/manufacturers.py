@@ -33,6 +33,24 @@ class Family(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Doors:
+    """By what a container could reach cards that it was not given, or lift the limits of those that it was."""
+
+    visible_devices: str = ""
+    """The variable by which the container runtime hands out cards, to whoever sets it. Images set it, too."""
+    no_devices: str = ""
+    """Its value for no card at all."""
+    variables: tuple[str, ...] = ()
+    """Other variables that belong to the runtime and the agent; a `*` at the end stands for any rest."""
+    paths: tuple[str, ...] = ()
+    """Where the agent mounts into a container, or the runtime reads a wish from a mount."""
+
+    def reserves(self, variable: str) -> bool:
+        patterns = (name for name in (self.visible_devices, *self.variables) if name)
+        return any(variable.startswith(name[:-1]) if name.endswith("*") else variable == name for name in patterns)
+
+
+@dataclass(frozen=True, slots=True)
 class Manufacturer:
     """One row. `logical_slices` is per card; `taint` is the key its nodes are customarily tainted with."""
 
@@ -45,6 +63,9 @@ class Manufacturer:
     cores_overcommit: bool = False
     taint: str = ""
     """Empty where no custom is known: then the flavors tolerate nothing."""
+    keeps_slices: bool = False
+    """Whether the driver keeps a slice after its containers have ended, until it is taken down by hand."""
+    doors: Doors = Doors()
 
     @property
     def pci_vendor(self) -> str:
@@ -95,13 +116,20 @@ class Manufacturer:
     def partitioned_profile(self, profile: str) -> str:
         return f"{self.partitioned}.{self.partition_kind}-{profile}" if self.partition_kind and profile else ""
 
+    def profile_of(self, resource: str) -> str:
+        """The profile that a resource name of this manufacturer asks a partition of; empty when it names none."""
+        return resource.removeprefix(self._profile_lead()) if self._is_profile(resource) else ""
+
     def family(self, resource: str) -> Family:
         """The family a resource name of this manufacturer asks for; `Family.NONE` when it is not one of its names."""
         return self._fixed_names().get(resource) or (Family.PARTITIONED if self._is_profile(resource) else Family.NONE)
 
     def _is_profile(self, resource: str) -> bool:
-        lead = f"{self.partitioned}.{self.partition_kind}-"
+        lead = self._profile_lead()
         return bool(self.partition_kind) and resource.startswith(lead) and len(resource) > len(lead)
+
+    def _profile_lead(self) -> str:
+        return f"{self.partitioned}.{self.partition_kind}-"
 
     def _fixed_names(self) -> dict[str, Family]:
         sliced = (
@@ -179,10 +207,10 @@ MANUFACTURERS = Manufacturers(
     [
         Manufacturer("amd", "1002", "amd.com/gpu", "amd"),
         Manufacturer("ascend", "19e5", "huawei.com/npu", "ascend", logical_slices=63, cores_overcommit=True),
-        Manufacturer("cambricon", "cabc", "cambricon.com/mlu", "cambricon", logical_slices=16),
+        Manufacturer("cambricon", "cabc", "cambricon.com/mlu", "cambricon", logical_slices=16, keeps_slices=True),
         Manufacturer("hygon", "1d94", "hygon.com/dcu", "hygon", "mig", logical_slices=4),
         Manufacturer("iluvatar", "1e3e", "iluvatar.com/gpu", "iluvatar"),
-        Manufacturer("metax", "9999", "metax-tech.com/gpu", "metax", logical_slices=16),
+        Manufacturer("metax", "9999", "metax-tech.com/gpu", "metax", logical_slices=16, keeps_slices=True),
         Manufacturer("mthreads", "1ed5", "mthreads.com/gpu", "mthreads", logical_slices=16),
         Manufacturer(
             "nvidia",
@@ -193,6 +221,17 @@ MANUFACTURERS = Manufacturers(
             logical_slices=128,
             cores_overcommit=True,
             taint="nvidia.com/gpu",
+            doors=Doors(
+                visible_devices="NVIDIA_VISIBLE_DEVICES",
+                no_devices="none",
+                variables=(
+                    *("NVIDIA_MIG_*", "NVIDIA_IMEX_CHANNELS"),
+                    # Of the library that holds a slice to its limits.
+                    *("CUDA_DEVICE_SM_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT*", "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+                    *("CUDA_DISABLE_CONTROL", "CUDA_OVERSUBSCRIBE", "GPU_CORE_UTILIZATION_POLICY"),
+                ),
+                paths=("/usr/local/vgpu", "/tmp/vgpu", "/tmp/vgpulock", "/var/run/nvidia-container-devices"),
+            ),
         ),
         Manufacturer("thead", "1ded", "alibabacloud.com/ppu", "", "mig"),
     ]

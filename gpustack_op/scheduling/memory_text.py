@@ -1,11 +1,14 @@
 """Amounts as people read them: one whole unit, the remainder rounded away.
 
-The text is lossy on purpose (`24Gi` for 24,563 MiB). Nothing that is charged is computed from it.
+The text is lossy on purpose (`24Gi` for 24,563 MiB). Requests in MiB are turned into units with the rounded figure,
+since it is the only one that everybody sees: the webhook, the node's capacity and the agent then agree to the unit.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+
+from gpustack_op.api.quantity import Quantity
 
 MEBIBYTE = 1 << 20
 GIBIBYTE_IN_MIB = 1024
@@ -30,6 +33,11 @@ def decimal_text(amount: int | Fraction) -> str:
 
 def mebibytes_text(mebibytes: int) -> str:
     return binary_text(mebibytes * MEBIBYTE)
+
+
+def published_mebibytes(mebibytes: int) -> int:
+    """The memory of a card as its pool tells it: 24,576 MiB for a card of 24,563."""
+    return int(Quantity.parse(mebibytes_text(mebibytes))) // MEBIBYTE
 
 
 def short_text(mebibytes: int) -> str:

@@ -10,20 +10,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpustack_op.api.quantity import Quantity, QuantityError
-from gpustack_op.api.worker import Card, DeviceGroup
+from gpustack_op.api.worker import Card, DeviceGroup, LedgerGroup, LedgerRow
 from gpustack_op.scheduling.credits import card_credits
 from gpustack_op.scheduling.manufacturers import Manufacturer
+from gpustack_op.scheduling.memory_text import published_mebibytes
+from gpustack_op.scheduling.placements import published
 from gpustack_op.scheduling.sliced_detail import partition_ceiling, profiles_of, slice_ceiling
 
 
-def counting_resources(row: Manufacturer, groups: Iterable[DeviceGroup], capacity: Mapping[str, str]) -> dict[str, int]:
-    """The keys that one manufacturer's cards add to a node with this capacity."""
+def counting_resources(
+    row: Manufacturer,
+    groups: Iterable[DeviceGroup],
+    capacity: Mapping[str, str],
+    ledger: Iterable[LedgerGroup] = (),
+) -> dict[str, int]:
+    """The keys that one manufacturer's cards add to a node with this capacity and this ledger."""
     own = [group for group in groups if group.manufacturer == row.id]
+    rows = {card.id: card for group in ledger for card in group.accelerators or ()}
     resources: dict[str, int] = {}
     if _is_served(row.sliced, capacity):
         resources |= _sliced(row, own)
     if row.partitioned and _is_served(row.partitioned, capacity):
-        resources |= _partitioned(row, [card for group in own for card in group.accelerators or ()])
+        resources |= _partitioned(row, [card for group in own for card in group.accelerators or ()], rows)
     return resources
 
 
@@ -33,7 +41,7 @@ def _sliced(row: Manufacturer, groups: Sequence[DeviceGroup]) -> dict[str, int]:
         row.sliced_units: card_credits(len(sliceable)),
         row.sliced_cores_percentage: sum(_cores_percentage(card) for _, card in sliceable),
         row.sliced_memory_percentage: 100 * len(sliceable),
-        row.sliced_memory_mib: sum(group.memory for group, _ in sliceable),
+        row.sliced_memory_mib: sum(published_mebibytes(group.memory) for group, _ in sliceable),
     }
 
 
@@ -43,12 +51,23 @@ def _cores_percentage(card: Card) -> int:
     return 100 * (capability.count if capability and capability.cores_percentage_overcommit else 1)
 
 
-def _partitioned(row: Manufacturer, cards: Sequence[Card]) -> dict[str, int]:
+def _partitioned(row: Manufacturer, cards: Sequence[Card], rows: Mapping[str, LedgerRow]) -> dict[str, int]:
     partitioned = [card for card in cards if partition_ceiling(card)]
     profiles: Counter[str] = Counter()
-    for profile in (profile for card in partitioned for profile in profiles_of(card)):
-        profiles[row.partitioned_profile(profile.name)] += profile.count
+    for card in partitioned:
+        for name, count in _profiles(card, rows.get(card.id)).items():
+            profiles[row.partitioned_profile(published(name))] += count
     return {row.partitioned_units: card_credits(len(partitioned)), **profiles}
+
+
+def _profiles(card: Card, row: LedgerRow | None) -> dict[str, int]:
+    """By profile, partitions in use and those still possible: the scheduler takes off what its Pods hold."""
+    if row is None or not (row.allocated_profiles or row.remaining_profiles):
+        return {profile.name: profile.count for profile in profiles_of(card)}
+    told = Counter({profile.name: 0 for profile in profiles_of(card)})
+    for entry in (*(row.allocated_profiles or ()), *(row.remaining_profiles or ())):
+        told[entry.name] += entry.count
+    return dict(told)
 
 
 def _is_served(resource: str, capacity: Mapping[str, str]) -> bool:

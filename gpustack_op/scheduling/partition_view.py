@@ -40,6 +40,19 @@ def partition_view(nodes: Sequence[Node]) -> PartitionView:
     )
 
 
+def partition_room(cards: Iterable[Account]) -> int:
+    """The most partitions that healthy cards can hold at once, counting those they hold."""
+    healthy = [account for account in cards if account.partition_ceiling and not _is_sick(account)]
+    return sum(_allocated(account).total() + _best(account) for account in healthy)
+
+
+def healthy_tokens(tokens: Iterable[str], held: Iterable[str], room: int) -> frozenset[str]:
+    """Of a node's partition tokens: those that containers hold, then the first others until the room is used up."""
+    taken = frozenset(held)
+    others = [token for token in tokens if token not in taken]
+    return taken | frozenset(others[: max(room - len(taken), 0)])
+
+
 def _best(account: Account) -> int:
     """Partitions of the profile of which the card takes most."""
     if _is_sick(account):
