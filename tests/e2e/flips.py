@@ -19,8 +19,8 @@ from gpustack_op.runtime.client import Client
 from tests.e2e.tables import Table, expected, served_table
 from tests.e2e.walkthrough import CPU_AWARE, Walkthrough
 
-LOOK_AGAIN: Final = 0.02
-"""Seconds between two looks."""
+LOOK_AGAIN: Final = 0.05
+"""Seconds between two looks: more of them would keep the API server busy with us."""
 
 GIVE_UP: Final = 20.0
 """Seconds; far beyond what is right, so that the failure tells how late it was."""
