@@ -131,7 +131,9 @@ def test_a_new_type(spec: dict[str, Any], refusals: list[str]) -> None:
             ["spec.memory: Invalid value: 23.5: must be a quantity, such as 24Gi or 10240"],
             id="a descriptor",
         ),
-        pytest.param(gpu("bad", 4, None), [], id="other faults are told by validation"),
+        pytest.param(gpu("bad"), [f'spec.unitResources.cpu: Invalid value: "bad": {WHOLE}'], id="no quantity"),
+        pytest.param(cpu_only(""), [f'spec.unitResources.cpu: Invalid value: "": {ONE}'], id="an empty text"),
+        pytest.param(gpu("4Gi", 4, None), [], id="other faults are told by validation"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_told_before_the_schema_does(spec: dict[str, Any], refusals: list[str]) -> None:

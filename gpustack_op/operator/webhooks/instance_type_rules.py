@@ -53,8 +53,9 @@ def change_causes(old: Spec, new: Spec) -> list[Cause]:
 
 
 def untyped_causes(spec: Spec) -> list[Cause]:
-    """Complaints about fractions and truth values where a quantity belongs; YAML makes them of unquoted text."""
-    untyped = {f"spec.{path}" for path in QUANTITIES if isinstance(value_at(spec, path), bool | float)}
+    """Complaints about what is no quantity where one belongs, such as the fractions and truth values that YAML makes of
+    unquoted text. The schema would refuse it too, without knowing what the rest of the spec asks for."""
+    untyped = {f"spec.{path}" for path in QUANTITIES if _is_unreadable(value_at(spec, path))}
     return [cause for cause in [*_sizes(spec), *_descriptors(spec)] if cause.field in untyped]
 
 
@@ -135,6 +136,10 @@ def _is_quantity(text: str) -> bool:
     except QuantityError:
         return False
     return True
+
+
+def _is_unreadable(value: Any) -> bool:
+    return isinstance(value, bool | float) or (isinstance(value, str) and not _is_quantity(value))
 
 
 def _frozen(old: Spec, spec: Spec) -> dict[str, Any]:

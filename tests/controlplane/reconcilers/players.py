@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from gpustack_op.agent.announcements import Announcements
+from gpustack_op.agent.detector.simulated import SimulatedDetector
+from gpustack_op.agent.devices_writer import DevicesWriter
+from gpustack_op.agent.informers import AgentInformers
+from gpustack_op.agent.monitor import Monitor
+from gpustack_op.agent.reporter import Reporter
 from gpustack_op.api.core import NODES
 from gpustack_op.api.kueue import CLUSTER_QUEUES, WORKLOADS, ClusterQueue
 from gpustack_op.api.nfd import NODE_FEATURES
 from gpustack_op.api.worker import DEVICES
+from gpustack_op.runtime.apply import Writer
+from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.controller import Request
 from gpustack_op.scheduling import labels
 from tests.builders import CARD_KEYS, CARDS, MACHINES, agent_feature, bare_node, devices, free
 from tests.controlplane.reconcilers.stage import NAMESPACE, Stage
@@ -34,6 +42,23 @@ async def report(stage: Stage, short: str) -> None:
         await stage.add(DEVICES, reported)
 
 
+async def report_inventory(stage: Stage, node: str, file: Path) -> None:
+    """What the agent makes of an inventory file, once."""
+    caches = Caches(stage.people, freeze=lambda: None)
+    informers = AgentInformers(caches, node=node, namespace=NAMESPACE)
+    announcements = Announcements(stage.recorder, informers.node)
+    monitor = Monitor(SimulatedDetector(file), informers, announcements, wake=lambda: None)
+    writers = Writer(stage.people, "agent"), DevicesWriter(stage.people, "agent")
+    reporter = Reporter(informers, *writers, lambda: monitor.sight)
+    caches.start()
+    try:
+        await caches.wait_synced()
+        await monitor.look()
+        await reporter.reconcile(Request(node))
+    finally:
+        await caches.stop()
+
+
 async def discover(stage: Stage, node: str) -> None:
     """The Node gets the labels that our NodeFeatures state, and loses those that they state no more."""
     present = await stage.people.get(NODES, node)
@@ -43,6 +68,14 @@ async def discover(stage: Stage, node: str) -> None:
             stated |= feature.spec.labels or {}
     lost = {key: None for key in present.labels if key.startswith(PUBLISHED) and key not in stated}
     await stage.edit(NODES, node, {"metadata": {"labels": stated | lost}})
+
+
+async def known(stage: Stage, short: str) -> None:
+    """Once the operator has labelled the machine, discovery brings that to its Node."""
+    feature = f"node-{short}-gpustack-worker"
+    key = f"{labels.GENERAL_PREFIX}{MACHINES[short].general_key}"
+    await stage.until_so(NODE_FEATURES, feature, lambda f: key in (f.spec.labels or {}), within=NAMESPACE)
+    await discover(stage, f"node-{short}")
 
 
 async def forget(stage: Stage, node: str) -> None:
@@ -96,7 +129,3 @@ def workload_body(name: str) -> dict[str, Any]:
     container = {"name": "main", "image": "example.com/none"}
     pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"podSets": [pod_set], "queueName": "any"}}
-
-
-def plain(obj: Any) -> Any:
-    return msgspec.to_builtins(obj)

@@ -28,6 +28,7 @@ from gpustack_op.runtime.controller import Controller, Request
 from gpustack_op.runtime.errors import Conflict, NotFound
 from gpustack_op.runtime.events import Recorder
 from gpustack_op.scheduling.names import SETTINGS_SECRET, SYSTEM_NAMESPACE
+from tests.controlplane.sockets import all_closed
 from tests.memory_cluster import WATCHED, without_nones
 
 T = TypeVar("T")
@@ -104,6 +105,11 @@ class Stage:
         """Settings in the Secret, with `_` for `-`."""
         data = {name.replace("_", "-"): encoded(text) for name, text in texts.items()}
         await self.edit(SECRETS, SETTINGS_SECRET, {"data": data}, within=NAMESPACE)
+
+    async def notes(self, reason: str) -> list[str]:
+        """What Events of this reason say, and no other test's."""
+        body = await self.people.raw("GET", "/apis/events.k8s.io/v1/events")
+        return [each["note"] for each in msgspec.json.decode(body)["items"] if each["reason"] == reason]
 
     # --- waiting
 
@@ -208,7 +214,7 @@ SERVERS_OWN: Final = ("uid", "resource_version", "resourceVersion", "generation"
 async def staged(config: ClientConfig, *names: str) -> AsyncIterator[Stage]:
     """These controllers, running."""
     stop = asyncio.Event()
-    async with AsyncExitStack() as stack:
+    async with all_closed(), AsyncExitStack() as stack:
         writes: list[str] = []
 
         def observe(code: str, method: str, host: str) -> None:
@@ -242,10 +248,11 @@ def _controller(stage: Stage, name: str) -> Controller:
 
 async def wipe(client: Client) -> None:
     """Nothing of what tests made is left, whatever holds it."""
+    for namespace in ("default", NAMESPACE):
+        await client.raw("DELETE", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     for resource in (*WATCHED.values(), SETTINGS):
         if resource.plural != "namespaces":
-            for each in await client.list(resource):
-                await _end(client, resource, each)
+            await asyncio.gather(*(_end(client, resource, each) for each in await client.list(resource)))
     with suppress(NotFound):
         await client.delete(SECRETS, SETTINGS_SECRET, NAMESPACE)
 
