@@ -9,6 +9,7 @@ Assumptions  A sick card, and one that is recorded in two ways, gives nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -147,8 +148,11 @@ def pieces_of(demand: Demand, key: str = "") -> list[tuple[Piece, int]]:
 
 def lands_in_any_order(budget: CardBudget, pieces: Pieces, *, limit: int = 2000) -> bool:
     """Whether all pieces fit in whatever order they are taken; False also when `limit` states do not tell."""
-    kinds = [piece for piece, count in pieces if count]
-    start = (budget, tuple(count for _, count in pieces if count))
+    counted: Counter[Piece] = Counter()
+    for piece, count in pieces:
+        counted[piece] += count
+    kinds = list(+counted)
+    start = (budget, tuple(counted[piece] for piece in kinds))
     seen, ahead = {(budget.uses, start[1])}, [start]
     while ahead:
         now, counts = ahead.pop()

@@ -4,8 +4,8 @@ Guarantees   Ready is said only of nodes that exist, are Ready and schedulable, 
              and where everything fits beside what is in use and what is promised, in whatever order the promises are
              taken. Pods of every queue and of none are counted until they are gone. What does not fit is told in one
              sentence.
-Assumptions  The Workload has a reservation and is neither admitted nor evicted. `others` are the Workloads that hold
-             cards (`promises.holds_cards`) without this one; `pods` are one list of all Pods of the node.
+Assumptions  The Workload has a reservation and is neither admitted nor evicted. The Workloads beside it are as new as
+             the last verdict. The Pods of a node are one list of all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpustack_op.scheduling.card_budget import CardBudget, Piece, card_budget, l
 from gpustack_op.scheduling.claims import claim_of
 from gpustack_op.scheduling.ledger import rebuilt
 from gpustack_op.scheduling.manufacturers import MANUFACTURERS, Manufacturers
-from gpustack_op.scheduling.promises import flavor_key, promises
+from gpustack_op.scheduling.promises import flavor_key, holds_cards, promises
 from gpustack_op.scheduling.requests import Demand, assignments_of, flavor_of, pod_set_demands, workload_demands
 from gpustack_op.scheduling.shortage import shortage
 
@@ -55,7 +55,10 @@ class NodeSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """`nodes` by hostname: at least those assigned; the others of the pool become candidates too."""
+    """`nodes` by hostname: at least those assigned; the others of the pool become candidates too.
+
+    `others` may be all Workloads there are, this one too: only those that hold cards count.
+    """
 
     workload: Workload
     nodes: Mapping[str, NodeSight]
@@ -157,7 +160,7 @@ def _node_state(inputs: Inputs, hostname: str, sight: NodeSight, pods: Sequence[
         hostname=hostname,
         pods=pods,
         groups=sight.groups,
-        others=inputs.others,
+        others=[w for w in inputs.others if w.uid != inputs.workload.uid and holds_cards(w)],
         flavors=inputs.flavors,
         manufacturers=inputs.manufacturers,
     )

@@ -188,8 +188,7 @@ def _units(row: Manufacturer, family: Family, amount: Mapping[str, int], card_me
 
 
 def _profiles(row: Manufacturer, amount: Mapping[str, int]) -> Iterator[str]:
-    lead = row.partitioned_profile("?").removesuffix("?")
-    return (name.removeprefix(lead) for name in amount if lead and name.startswith(lead) and name != lead)
+    return (profile for name in amount if (profile := row.profile_of(name)))
 
 
 def _times(demand: Demand, pods: int) -> Demand:
