@@ -37,8 +37,6 @@ class Followed(Generic[T]):
     def answered(self, write: Write[Any], body: bytes) -> bool:
         """Takes the answer in; False when its version cannot follow those that were known."""
         content = msgspec.json.decode(body)
-        if not self._concerned(write, content):
-            return True
         if write.verb is Verb.DELETE and _is_gone(content):
             self._deleted(write, content)
             return True
@@ -51,10 +49,6 @@ class Followed(Generic[T]):
             return False
         self.informer.wrote(obj, selected=selected)
         return True
-
-    def _concerned(self, write: Write[Any], content: dict[str, Any]) -> bool:
-        namespace = (content.get("metadata") or {}).get("namespace") or write.namespace
-        return self.informer.selector.namespace in ("", namespace)
 
     def _deleted(self, write: Write[Any], content: dict[str, Any]) -> None:
         told = (content.get("details") or {}).get("uid") or (content.get("metadata") or {}).get("uid")

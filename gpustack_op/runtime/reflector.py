@@ -25,19 +25,18 @@ from gpustack_op.api.meta import KubeObject, PartialObject, Resource
 from gpustack_op.runtime.backoff import Backoff
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.decode import Bookmark, Codec, Event, Failure, Undecodable
-from gpustack_op.runtime.errors import (
-    ApiError,
-    BadRequest,
-    Gone,
-    Invalid,
-    MalformedAnswer,
-    NotFound,
-    ServerTimeout,
-    error_from_status,
-)
+from gpustack_op.runtime.errors import ApiError, MalformedAnswer, error_from_status
 from gpustack_op.runtime.listing import Listing
 from gpustack_op.runtime.logging import logger
 from gpustack_op.runtime.paths import collection_path
+from gpustack_op.runtime.remedies import (
+    BrokeOffError,
+    Progress,
+    Remedy,
+    StreamingRefusedError,
+    VersionsWentBackError,
+    remedy,
+)
 from gpustack_op.runtime.selector import Selector
 from gpustack_op.runtime.versions import goes_back
 
@@ -81,18 +80,6 @@ class Timing:
 DEFAULT_TIMING: Final = Timing()
 
 
-class VersionsWentBackError(Exception):
-    """The server's store was restored from a backup."""
-
-
-class StreamingRefusedError(Exception):
-    """The server does not stream lists."""
-
-
-class BrokeOffError(Exception):
-    """A watch ended before it had lasted."""
-
-
 class Reflector(Generic[T]):
     def __init__(  # noqa: PLR0913  # wiring, done in one place
         self,
@@ -126,7 +113,7 @@ class Reflector(Generic[T]):
         self._listing: Listing[T] | None = None
         self._streams = True
         self._stream_broke = False
-        self._opened = self._heard = False
+        self._progress = Progress()
         self._failing = False
         self._missing = False
 
@@ -147,7 +134,7 @@ class Reflector(Generic[T]):
 
     async def _turn(self) -> float:
         """Returns the seconds to wait before the next."""
-        self._opened = self._heard = False
+        self._progress = Progress()
         try:
             await self._interruptible()
             return 0.0
@@ -203,11 +190,11 @@ class Reflector(Generic[T]):
         async with self._client.watch(
             self._path, params, total=seconds + timing.slack, silence=timing.silence
         ) as batches:
-            self._opened = True
+            self._progress.opened = True
             if self._listing is None:
                 self._works_from_now()
             async for lines in batches:
-                self._heard = True
+                self._progress.heard = True
                 for line in lines:
                     await self._line(line)
         if self._listing is not None or asyncio.get_running_loop().time() - started < timing.steady:
@@ -268,36 +255,29 @@ class Reflector(Generic[T]):
     # --- what went wrong, and how long to wait
 
     def _failed(self, error: Exception) -> float:
-        if isinstance(error, NotFound) and not error.names_object:
+        self._progress.listing = self._listing is not None
+        what = remedy(error, self._progress)
+        if what is Remedy.AWAIT_KIND:
             return self._not_served()
-        if self._refuses_streaming(error):
+        if what is Remedy.USE_PAGES:
             self._streams = False
             return 0.0
-        self._stream_broke = self._opened and self._listing is not None
+        if what is Remedy.LIST_EVERYTHING:
+            self._latest = ""
+            self._went_back()
+        if what is not Remedy.RESUME:
+            self._version = ""
+        self._stream_broke = self._progress.listing and self._progress.opened
+        return self._delay(error, at_once=what is not Remedy.RESUME)
+
+    def _delay(self, error: Exception, *, at_once: bool) -> float:
+        """`at_once` skips the first delay. One failure alone is nothing to talk of; the next one is."""
         first = self._backoff.failures == 0
         delay = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
-        if self._needs_list(error):
-            self._version = ""
-            if first:
-                return 0.0
         if not first and not self._failing:
             self._failing = True
             log.warning("watch.failing", kind=str(self._resource), error=str(error) or type(error).__name__)
-        return delay
-
-    def _refuses_streaming(self, error: Exception) -> bool:
-        return isinstance(error, StreamingRefusedError) or (
-            self._listing is not None and isinstance(error, BadRequest | Invalid)
-        )
-
-    def _needs_list(self, error: Exception) -> bool:
-        if isinstance(error, VersionsWentBackError):
-            self._latest = ""
-            self._went_back()
-            return True
-        too_new = isinstance(error, ServerTimeout) and error.version_too_large
-        silent = isinstance(error, TimeoutError) and self._opened and not self._heard
-        return isinstance(error, Gone) or too_new or silent
+        return 0.0 if first and at_once else delay
 
     def _not_served(self) -> float:
         self._version = ""
