@@ -74,12 +74,13 @@ class Looking:
         found = await self.find(INSTANCE_TYPES, type_)
         return str(found.get("status", {}).get("phaseMessage", ""))
 
-    async def events_of(self, kind: str, name: str) -> list[str]:
-        """`reason: note` of everything that was said about an object."""
+    async def told(self, kind: str, name: str, *, reason: str) -> list[str]:
+        """What Events of a reason say about an object."""
+        wanted = (kind, name, reason)
         return [
-            f"{event['reason']}: {event.get('note', '')}"
+            str(event.get("note"))
             for event in await self.all(EVENTS)
-            if (event["regarding"].get("kind"), event["regarding"].get("name")) == (kind, name)
+            if (event["regarding"].get("kind"), event["regarding"].get("name"), event["reason"]) == wanted
         ]
 
 

@@ -15,7 +15,7 @@ LOOK_AGAIN: Final = 0.15
 
 async def eventually(
     look: Callable[[], Awaitable[T]],
-    expected: T | None = None,
+    expected: object = None,
     *,
     when: Callable[[T], object] = bool,
     within: float = 20,
