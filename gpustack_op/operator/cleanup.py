@@ -22,7 +22,7 @@ from gpustack_op.api.nfd import NODE_FEATURE_RULES, NODE_FEATURES
 from gpustack_op.api.worker import DEVICES, INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES, SETTINGS
 from gpustack_op.operator.ownership import is_pool
 from gpustack_op.operator.queue_stages import holds_nothing, kueue_has_seen
-from gpustack_op.operator.webhooks.hooks import REGISTRATIONS, STORED_PAIR
+from gpustack_op.operator.webhooks.hooks import STORED_PAIR, registrations
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import Conflict, NotFound
 from gpustack_op.runtime.finalizers import remove_finalizer
@@ -54,7 +54,7 @@ class Cleanup:
 
     async def run(self) -> bool:
         """Whether everything is gone."""
-        for registration in REGISTRATIONS:  # first, since no operator answers them any more
+        for registration in registrations(self.namespace):  # first, since no operator answers them any more
             await self._remove(Kind(registration.resource, _named(registration.name)))
         await self._request_end_of_types()
         drained = await self._remove_queues()

@@ -1,7 +1,7 @@
 """Which accelerators the containers of a Pod ask for, read from its spec as plain JSON.
 
-Guarantees   Every key of an accelerator family is a claim, also one that sizes a slice and names none. Requests win over
-             limits. A key that no manufacturer knows is no claim.
+Guarantees   Every key of an accelerator family is a claim, also one that sizes a slice and names none. Requests win
+             over limits. A key that no manufacturer knows is no claim.
 Assumptions  The API server has decoded the spec: resources are maps from names to quantities.
 """
 

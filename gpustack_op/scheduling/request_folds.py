@@ -1,7 +1,7 @@
 """Fills in what a Pod's requests leave to us: the units of slices and partitions, and the nodes that have enough cards.
 
-Guarantees   The spec that is given stays as it is. What is written stands in requests and limits alike. Units are always
-             computed, whatever the client wrote. Doing it twice changes nothing.
+Guarantees   The spec that is given stays as it is. What is written stands in requests and limits alike. Units are
+             always computed, whatever the client wrote. Doing it twice changes nothing.
 Assumptions  What is not folded here (another manufacturer's keys, two profiles, no memory) is refused by the rules.
 """
 

@@ -1,7 +1,7 @@
 """What a Pod behind one of our queues may ask for, told all at once.
 
-Guarantees   The seven rules of shape look at the Pod alone; the eighth, and the bounds, at the pool it enters. A sidecar
-             that claims an accelerator is told so and judged by no other rule.
+Guarantees   The seven rules of shape look at the Pod alone; the eighth, and the bounds, at the pool it enters. A
+             sidecar that claims an accelerator is told so and judged by no other rule.
 Assumptions  The spec has been folded (`request_folds`). Amounts compare exactly: `1m` is not 1.
 """
 

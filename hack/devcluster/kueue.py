@@ -36,6 +36,9 @@ SECRET: Final = "kueue-webhook-server-cert"
 AUTHORITY: Final = "kueue-ca"
 """Names that Kueue's certificate management has built in. Its certificates must carry the last one as a DNS name."""
 
+ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
+"""Who Kueue is, as in a cluster where it is installed by its own manifests: our policies know it by this name."""
+
 VERSION: Final = "v1beta2"
 """The stored version, and the only one that is served here: nobody asks for another, so nothing must be converted."""
 
@@ -61,7 +64,7 @@ class Kueue:
         self._authority = Authority(AUTHORITY, key=rsa_key())
         self._serving = self._authority.server(f"{SERVICE}.{NAMESPACE}.svc", "127.0.0.1")
         self._serving.write(self._folder, "tls")
-        self._kubeconfig = control_plane.kubeconfig("kueue", ADMINISTRATORS)
+        self._kubeconfig = control_plane.kubeconfig(ACCOUNT, ADMINISTRATORS, path=self._folder / "kubeconfig")
         self._configuration = development_configuration(
             yaml.safe_load(configuration.read_text()),
             health=f"127.0.0.1:{ports['kueue-health']}",

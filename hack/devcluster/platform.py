@@ -11,7 +11,7 @@ from pathlib import Path
 
 from devcluster.build import Binaries
 from devcluster.control_plane import ControlPlane
-from devcluster.install import Installer, read_manifests
+from devcluster.install import Installer, Json, read_manifests
 from devcluster.kueue import NAMESPACE as KUEUE_NAMESPACE
 from devcluster.kueue import Kueue
 from devcluster.nfd import NAMESPACE as NFD_NAMESPACE
@@ -24,6 +24,11 @@ from devcluster.steps import Steps
 from devcluster.supervisor import Supervisor
 
 NAMESPACES = (NAMESPACE, NFD_NAMESPACE, KUEUE_NAMESPACE)
+
+
+def rules() -> list[Json]:
+    """Who of ours may do what, and what nobody may do."""
+    return [*read_manifests(MANIFESTS / "rbac"), *read_manifests(MANIFESTS / "policies")]
 
 
 class Platform:
@@ -40,12 +45,12 @@ class Platform:
         await self._supervisor.start(*self.control_plane.api_server())
 
     async def install(self, installer: Installer) -> None:
-        """All kinds, ours and those that we use, and our roles. Nothing runs that would act on them."""
+        """All kinds, ours and those that we use, our roles and policies. Nothing runs that would act on them."""
         await installer.namespaces(*NAMESPACES)
         async with Steps() as steps:
             for crds in (read_manifests(MANIFESTS / "crds"), self._discovery.crds(), self._kueue.crds()):
                 steps.add(installer.install_crds, crds)
-            steps.add(installer.install, read_manifests(MANIFESTS / "rbac"))
+            steps.add(installer.install, rules())
 
     async def start(self, installer: Installer, nodes: Sequence[SimulatedNode]) -> None:
         """All of it. Without a node NFD is left out, since its master needs one to live on."""
@@ -54,7 +59,7 @@ class Platform:
             ours = steps.add(installer.install_crds, read_manifests(MANIFESTS / "crds"))
             features = steps.add(installer.install_crds, self._discovery.crds())
             queues = steps.add(installer.install_crds, self._kueue.crds())
-            steps.add(installer.install, read_manifests(MANIFESTS / "rbac"))
+            steps.add(installer.install, rules())
             steps.add(self._supervisor.start, *self.control_plane.scheduler())
             steps.add(self._start_kueue, installer, after=[queues])
             controllers = steps.add(

@@ -15,6 +15,7 @@ from devcluster.handle import RunningCluster, running
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES, SETTINGS
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.webhooks import hooks
+from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import Forbidden, InternalError, Invalid, NotFound
@@ -71,9 +72,12 @@ async def operator(cluster: RunningCluster) -> AsyncIterator[Operator]:
     await caches.read()
     async with Client(cluster.administrator) as client:
         server = WebhookServer(Bind("127.0.0.1", 0), tls, Metrics())
-        hooks.install(server, cast(Informers, caches), OwnIdentity(Stranger(), NAMESPACE), namespace=NAMESPACE)
+        informers = cast(Informers, caches)
+        identity, fronting = OwnIdentity(Stranger(), NAMESPACE), Fronting(informers, client)
+        hooks.install(server, informers, identity, fronting, namespace=NAMESPACE)
         await server.start()
-        plan = Plan(NAMESPACE, hooks.STORED_PAIR, ByUrl(f"https://127.0.0.1:{server.port}"), hooks.REGISTRATIONS)
+        address = ByUrl(f"https://127.0.0.1:{server.port}")
+        plan = Plan(NAMESPACE, hooks.STORED_PAIR, address, hooks.registrations(NAMESPACE))
         keeper = CertificateKeeper(client, tls, plan)
         await keeper.mend()
         started = Operator(client, keeper, server)

@@ -12,6 +12,7 @@ from gpustack_op.api.kueue import RESOURCE_FLAVORS
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.webhooks import hooks
 from gpustack_op.operator.webhooks import instance_type as instance_type_module
+from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
 from gpustack_op.runtime.informer import Informer
 from gpustack_op.runtime.selector import EVERYTHING
@@ -38,7 +39,9 @@ def cluster() -> CatalogCaches:
 async def stand(cluster: CatalogCaches) -> AsyncIterator[Stand]:
     server, metrics = new_server()
     identity = OwnIdentity(cast(Any, MemoryApi()), "gpustack-system")
-    hooks.install(server, cast(Informers, cluster), identity, namespace="gpustack-system")
+    informers = cast(Informers, cluster)
+    fronting = Fronting(informers, cast(Any, MemoryApi()))
+    hooks.install(server, informers, identity, fronting, namespace="gpustack-system")
     async with standing(server, local_keyring(), metrics) as started:
         yield started
 
@@ -195,7 +198,8 @@ async def test_a_frozen_field_is_refused_with_what_may_change(stand: Stand) -> N
 
 
 def test_the_hooks_are_registered_where_they_are_answered() -> None:
-    told = [(hook.name, hook.path, hook.resource.plural) for one in hooks.REGISTRATIONS for hook in one.hooks]
+    registered = [hook for one in hooks.registrations("gpustack-system") for hook in one.hooks]
+    told = [(hook.name, hook.path, hook.resource.plural) for hook in registered]
 
     assert told == [
         (
@@ -203,6 +207,8 @@ def test_the_hooks_are_registered_where_they_are_answered() -> None:
             "/mutate-worker-gpustack-ai-v1-instancetype",
             "instancetypes",
         ),
+        ("mutate.gpustack-worker.core.v1.pod", "/mutate-gpustack-worker-core-v1-pod", "pods"),
+        ("mutate.gpustack-worker.batch.v1.job", "/mutate-gpustack-worker-batch-v1-job", "jobs"),
         (
             "validate.worker.gpustack.ai.v1.instancetype",
             "/validate-worker-gpustack-ai-v1-instancetype",
@@ -214,4 +220,6 @@ def test_the_hooks_are_registered_where_they_are_answered() -> None:
             "instancetypeflavors",
         ),
         ("validate.gpustack.ai.v1.setting", "/validate-gpustack-ai-v1-setting", "settings"),
+        ("validate.gpustack-worker.core.v1.pod", "/validate-gpustack-worker-core-v1-pod", "pods"),
+        ("validate.gpustack-worker.batch.v1.job", "/validate-gpustack-worker-batch-v1-job", "jobs"),
     ]

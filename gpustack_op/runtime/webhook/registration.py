@@ -32,7 +32,8 @@ TIMEOUT_SECONDS = 10
 class Hook:
     """One webhook: what it looks at and where it is served.
 
-    `when` maps names to CEL conditions that must all hold; what they exclude never reaches us, also while we are away.
+    `when` maps names to CEL conditions that must all hold; `labelled` names labels that the object must carry. What
+    they exclude never reaches us, also while we are away. The labels are cheaper to ask for than a condition.
     `name` has at least three dotted parts, as Kubernetes demands.
     """
 
@@ -41,6 +42,7 @@ class Hook:
     resource: Resource[KubeObject]
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
     when: tuple[tuple[str, str], ...] = ()
+    labelled: tuple[str, ...] = ()
 
 
 class Address(Protocol):
@@ -179,6 +181,9 @@ def _webhook(hook: Hook, address: Address, bundle: bytes) -> dict[str, Any]:
     }
     if not hook.when:
         del webhook["matchConditions"]
+    if hook.labelled:
+        expressions = [{"key": key, "operator": "Exists"} for key in hook.labelled]
+        webhook["objectSelector"] = {"matchExpressions": expressions}
     return webhook
 
 
