@@ -9,7 +9,6 @@ Assumptions  A sick card, and one that is recorded in two ways, gives nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -144,29 +143,6 @@ def pieces_of(demand: Demand, key: str = "") -> list[tuple[Piece, int]]:
     if demand.family is Family.SHARED:
         return [(replace(piece, cards=same.cards), same.containers) for same in demand.tenants]
     return [(piece, demand.cards)]
-
-
-def lands_in_any_order(budget: CardBudget, pieces: Pieces, *, limit: int = 2000) -> bool:
-    """Whether all pieces fit in whatever order they are taken; False also when `limit` states do not tell."""
-    counted: Counter[Piece] = Counter()
-    for piece, count in pieces:
-        counted[piece] += count
-    kinds = list(+counted)
-    start = (budget, tuple(counted[piece] for piece in kinds))
-    seen, ahead = {(budget.uses, start[1])}, [start]
-    while ahead:
-        now, counts = ahead.pop()
-        for position, piece in enumerate(kinds):
-            if not counts[position]:
-                continue
-            following = now.after(piece)
-            if following is None or len(seen) >= limit:
-                return False
-            left = (*counts[:position], counts[position] - 1, *counts[position + 1 :])
-            if (following.uses, left) not in seen:
-                seen.add((following.uses, left))
-                ahead.append((following, left))
-    return True
 
 
 def _traits(group: DeviceGroup, card: Card, *, usable: bool) -> CardTraits:

@@ -17,8 +17,9 @@ from enum import Enum
 from gpustack_op.api.core import Node, Pod
 from gpustack_op.api.kueue import ResourceFlavor, Workload
 from gpustack_op.api.worker import DeviceGroup
-from gpustack_op.scheduling.card_budget import CardBudget, Piece, card_budget, lands_in_any_order, pieces_of
+from gpustack_op.scheduling.card_budget import CardBudget, Piece, card_budget, pieces_of
 from gpustack_op.scheduling.claims import claim_of
+from gpustack_op.scheduling.landing import lands_in_any_order
 from gpustack_op.scheduling.ledger import rebuilt
 from gpustack_op.scheduling.manufacturers import MANUFACTURERS, Manufacturers
 from gpustack_op.scheduling.promises import flavor_key, holds_cards, promises

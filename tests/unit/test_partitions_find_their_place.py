@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpustack_op.api.worker import PhysicalProfile, Placement
@@ -135,6 +135,7 @@ def test_profiles_are_found_by_the_name_in_their_resource() -> None:
     assert profile_named("1g.10gb", [media]) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(sorted(NAMED)), max_size=12))
 def test_places_are_legal_and_never_overlap(names: list[str]) -> None:
     occupied: list[Placement] = []

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 from hypothesis import given as over
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from gpustack_op.api.worker import Placement
@@ -147,6 +148,7 @@ RECORDS = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @over(RECORDS)
 def test_a_record_reads_back(record: dict[str, ContainerRecord]) -> None:
     again = read(written(record))
@@ -157,6 +159,7 @@ def test_a_record_reads_back(record: dict[str, ContainerRecord]) -> None:
     assert written(again) == written(record)
 
 
+@settings(deadline=None)
 @over(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(RecordError):
