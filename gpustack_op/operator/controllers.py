@@ -26,8 +26,9 @@ from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import Controller, Request, mapped, owned, primary
 from gpustack_op.runtime.events import Recorder
 
-WORKERS = 4
-"""Of a controller whose keys each wait for the API server: one that is refused holds up no other."""
+WORKERS = 8
+"""Of a controller whose keys each wait for the API server: one that is refused holds up no other, and the pools that a
+setting adds at once (five, where four kinds of nodes are told apart) do not queue for a turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,10 @@ Promises  rows follow the flavors and the setting `instance-type-aware-cpu-manuf
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.settings.live import LiveSettings
@@ -34,11 +38,19 @@ class InstanceTypeFlavorReconciler:
         flavors = [f for f in self.informers.flavors.all() if is_ours(f) and not f.deleting and offers(f)]
         aware = self.settings.current.instance_type_aware_cpu_manufacturer
         wanted = catalog_rows(flavors, self.informers.devices.all(), aware=aware)
-        for row in wanted:
-            present = self.informers.catalog.get(row["metadata"]["name"])
-            await self.writer.converge(INSTANCE_TYPE_FLAVORS, row, present, owned=OWNED)
+        await _at_once(self._keep(row) for row in wanted)
         kept = {row["metadata"]["name"] for row in wanted}
-        for stale in self.informers.catalog.all():
-            if stale.name not in kept and not stale.deleting:
-                await self.writer.delete(INSTANCE_TYPE_FLAVORS, stale)
+        stale = [row for row in self.informers.catalog.all() if row.name not in kept and not row.deleting]
+        await _at_once(self.writer.delete(INSTANCE_TYPE_FLAVORS, row) for row in stale)
         return DONE
+
+    async def _keep(self, row: dict[str, Any]) -> None:
+        present = self.informers.catalog.get(row["metadata"]["name"])
+        await self.writer.converge(INSTANCE_TYPE_FLAVORS, row, present, owned=OWNED)
+
+
+async def _at_once(writes: Iterable[Awaitable[object]]) -> None:
+    """One that fails keeps none of the others from being done; the first failure is then raised."""
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
