@@ -1,7 +1,8 @@
 """A person who flips things on and off, with a stopwatch.
 
-A flip's time begins when kubectl has returned, and ends when the tables are the right ones. They are read through the
-API, since a kubectl of its own for each look would take longer than what is measured.
+A flip begins when nothing has moved for a moment, as when a person has read the tables. Its time begins when kubectl has
+returned, and ends when the tables are the right ones. They are read through the API, since a kubectl of its own for each
+look would take longer than what is measured.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from devcluster.settle import read_pools
 from gpustack_op.api.meta import Resource
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES
 from gpustack_op.runtime.client import Client
@@ -21,6 +23,9 @@ from tests.e2e.walkthrough import CPU_AWARE, Walkthrough
 
 LOOK_AGAIN: Final = 0.05
 """Seconds between two looks: more of them would keep the API server busy with us."""
+
+REST: Final = 0.4
+"""Seconds without a change before the next flip."""
 
 GIVE_UP: Final = 20.0
 """Seconds; far beyond what is right, so that the failure tells how late it was."""
@@ -77,12 +82,19 @@ class Replay:
             Flip(f"CPUs told apart, by {on}", partial(tell_apart, True, by=on), APART),
             Flip(f"CPUs joined, by {off}", partial(tell_apart, False, by=off), TOGETHER),
         ):
+            await self._rest()
             await flip.command()
             timed = Timed(flip.name, await self._until(flip.tables))
             self._tell(str(timed))
             yield timed
         await self._person.delete_types(*CPU_AWARE)
         await self._until(WITH_A10G)
+
+    async def _rest(self) -> None:
+        versions: frozenset[tuple[str, str]] = frozenset()
+        while (latest := (await read_pools(self._client)).versions) != versions:
+            versions = latest
+            await asyncio.sleep(REST)
 
     async def _until(self, tables: Tables) -> float:
         started = time.monotonic()
