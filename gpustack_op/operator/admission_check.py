@@ -13,8 +13,9 @@ from typing import Any
 
 from gpustack_op.api.kueue import ADMISSION_CHECKS, AdmissionCheck
 from gpustack_op.operator.informers import Informers
+from gpustack_op.operator.single_object import SingleObjectReconciler
 from gpustack_op.runtime.apply import Owned, Writer
-from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.controller import Request
 from gpustack_op.scheduling import labels, names
 
 STATUS = Owned(ignored=("status.conditions.*.lastTransitionTime",))
@@ -39,22 +40,16 @@ def active_condition(check: AdmissionCheck, now: datetime) -> dict[str, Any]:
     }
 
 
-class AdmissionCheckReconciler:
+class AdmissionCheckReconciler(SingleObjectReconciler[AdmissionCheck]):
     name = "admission-check"
     ONLY = Request(names.NODE_DEVICES_CHECK)
 
     def __init__(self, informers: Informers, writer: Writer) -> None:
-        self.informers = informers
-        self.writer = writer
+        super().__init__(informers.checks, writer, wanted_check())
 
-    async def reconcile(self, request: Request) -> Result:
-        if request != self.ONLY:
-            return DONE
-        present = self.informers.checks.get(names.NODE_DEVICES_CHECK)
-        if present is not None and present.deleting:
-            return DONE
-        check = await self.writer.converge(ADMISSION_CHECKS, wanted_check(), present) or present
+    async def keep(self) -> AdmissionCheck | None:
+        check = await super().keep()
         if check is not None:
             status = {"conditions": [active_condition(check, datetime.now(UTC))]}
             await self.writer.converge_status(ADMISSION_CHECKS, status, check, owned=STATUS)
-        return DONE
+        return check

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpustack_op.api.nfd import NODE_FEATURE_RULES
+from gpustack_op.api.nfd import NodeFeatureRule
 from gpustack_op.operator.informers import Informers
+from gpustack_op.operator.single_object import SingleObjectReconciler
 from gpustack_op.runtime.apply import Writer
-from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.controller import Request
 from gpustack_op.scheduling import labels, names
 from gpustack_op.scheduling.manufacturers import MANUFACTURERS, PCI_CLASSES
 
@@ -51,18 +52,9 @@ def wanted_rule() -> dict[str, Any]:
     }
 
 
-class NodeFeatureRuleReconciler:
+class NodeFeatureRuleReconciler(SingleObjectReconciler[NodeFeatureRule]):
     name = "node-feature-rule"
     ONLY = Request(names.NODE_FEATURE_RULE)
 
     def __init__(self, informers: Informers, writer: Writer) -> None:
-        self.informers = informers
-        self.writer = writer
-
-    async def reconcile(self, request: Request) -> Result:
-        if request != self.ONLY:
-            return DONE
-        present = self.informers.rules.get(names.NODE_FEATURE_RULE)
-        if present is None or not present.deleting:
-            await self.writer.converge(NODE_FEATURE_RULES, wanted_rule(), present)
-        return DONE
+        super().__init__(informers.rules, writer, wanted_rule())

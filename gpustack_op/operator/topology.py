@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpustack_op.api.kueue import TOPOLOGIES
+from gpustack_op.api.kueue import Topology
 from gpustack_op.operator.informers import Informers
+from gpustack_op.operator.single_object import SingleObjectReconciler
 from gpustack_op.runtime.apply import Writer
-from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.controller import Request
 from gpustack_op.scheduling import labels, names
 
 
@@ -24,18 +25,9 @@ def wanted_topology() -> dict[str, Any]:
     }
 
 
-class TopologyReconciler:
+class TopologyReconciler(SingleObjectReconciler[Topology]):
     name = "topology"
     ONLY = Request(names.TOPOLOGY)
 
     def __init__(self, informers: Informers, writer: Writer) -> None:
-        self.informers = informers
-        self.writer = writer
-
-    async def reconcile(self, request: Request) -> Result:
-        if request != self.ONLY:
-            return DONE
-        present = self.informers.topologies.get(names.TOPOLOGY)
-        if present is None or not present.deleting:
-            await self.writer.converge(TOPOLOGIES, wanted_topology(), present)
-        return DONE
+        super().__init__(informers.topologies, writer, wanted_topology())
