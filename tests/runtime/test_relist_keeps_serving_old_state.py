@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import asyncio
 
-from gpustack_op.runtime.cache import Caches
-from tests.runtime.apiserver import ApiServer, added, bookmark, expired, whole_list
-from tests.runtime.things import PATH, THINGS, Heard, thing
+from gpustack_op.runtime.cache import EVERYTHING, Caches, Informer
+from gpustack_op.runtime.decode import Event
+from gpustack_op.runtime.lean import lean_codec
+from gpustack_op.runtime.listing import Listing
+from tests.runtime.apiserver import ApiServer, added, as_json, bookmark, expired, whole_list
+from tests.runtime.things import PATH, THINGS, Heard, Thing, thing
 
 
 async def test_the_old_state_is_served_until_the_new_list_is_whole_and_then_swapped_at_once(
@@ -51,3 +54,19 @@ async def test_a_resumed_watch_lists_nothing(api: ApiServer, caches: Caches) -> 
     await asyncio.wait_for(stream.opened.wait(), 10)
     await heard.count(2)
     assert [seen.verb for seen in api.seen] == ["stream", "watch"]
+
+
+async def test_what_happens_while_a_long_list_is_handed_out_is_told_after_it() -> None:
+    informer, heard = Informer(THINGS, EVERYTHING), Heard()
+    informer.add_handler(heard)
+    codec = lean_codec(THINGS)
+    listing: Listing[Thing] = Listing()
+    for number in range(1000):
+        listing.add_event(Event("ADDED", codec.object(as_json(thing(f"t{number}", 1)))))
+    listing.version = "100"
+    replacing = asyncio.create_task(informer.replace(listing))
+    await asyncio.sleep(0)
+    informer.put(codec.object(as_json(thing("t999", 101))))
+    assert len(heard.changes) < 1000
+    await replacing
+    assert heard.told[999:] == [(None, "t999@1"), ("t999@1", "t999@101")]

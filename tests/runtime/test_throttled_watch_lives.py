@@ -77,3 +77,17 @@ async def test_one_line_is_logged_when_it_keeps_failing_and_one_when_it_works(ap
     assert [line["event"] for line in logs] == ["watch.failing", "watch.recovered"]
     assert "503" in logs[0]["error"]
     assert "<html>" not in logs[0]["error"]
+
+
+async def test_a_watch_that_has_lasted_starts_with_short_delays_again(
+    api: ApiServer, caches: Caches, naps: Naps
+) -> None:
+    api.script("stream", PATH, *[OVERLOADED] * 8)
+    stream = api.stream(PATH, whole_list(500))
+    with capture_logs() as logs:
+        await asyncio.wait_for(caches.informer(THINGS).wait_synced(), 10)
+        await eventually(lambda: len(logs) == 2)
+    stream.cut()
+    await api.until(1, "watch")
+    assert naps.taken[-2] > 10
+    assert naps.taken[-1] <= 0.2
