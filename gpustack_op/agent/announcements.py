@@ -62,8 +62,10 @@ class Announcements:
         if before is None:
             log.info("accelerator.found", id=card, product=known.card.name, healthy=not sick)
         if sick and not was_sick:
-            log.warning("accelerator.unhealthy", id=card)
-            text = f"accelerator {card} ({known.card.name}) is unhealthy or absent and is not given out"
+            why = known.card.ailment
+            log.warning("accelerator.unhealthy", id=card, why=why or "unknown")
+            reason = f": {why}" if why else ""
+            text = f"accelerator {card} ({known.card.name}) is unhealthy or absent and is not given out{reason}"
             self._event("Warning", "AcceleratorUnhealthy", text, "Monitor")
         elif was_sick and not sick:
             log.info("accelerator.recovered", id=card)

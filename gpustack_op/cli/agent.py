@@ -16,6 +16,7 @@ from gpustack_op.agent.detector.registry import DETECTORS, OptionError, Options,
 from gpustack_op.agent.devices_writer import DevicesWriter
 from gpustack_op.agent.informers import AgentInformers
 from gpustack_op.agent.monitor import Monitor
+from gpustack_op.agent.preflight import KUBELET, LOCKS, STATE, Folders, Preflight
 from gpustack_op.agent.reporter import Reporter
 from gpustack_op.api.worker import GROUP, SETTINGS_GROUP
 from gpustack_op.runtime import logging
@@ -30,6 +31,9 @@ from gpustack_op.runtime.metrics import Metrics
 from gpustack_op.scheduling.names import SYSTEM_NAMESPACE
 
 FIELD_MANAGER = "gpustack-agent"
+
+PREFLIGHT = "preflight"
+"""First argument of the command that only looks whether the node is ready."""
 
 MISUSE = 2
 """Exit code when the program was started wrongly."""
@@ -46,25 +50,51 @@ class Parts:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(os.environ).parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == [PREFLIGHT]:
+        sys.exit(_looked(parser(os.environ).parse_args(given[1:])))
+    options = parser(os.environ).parse_args(given)
     logging.configure(options.log_format, options.log_level)
     try:
         _check(options)
         config = ClientConfig.from_environment(os.environ)
-        cards = detector(options.detector, Options(inventory=options.inventory))
+        cards = _detector(options)
     except (ConfigError, OptionError, ValueError) as error:
         print(f"gpustack-agent: {error}", file=sys.stderr)
         sys.exit(MISUSE)
+    _preflight(options, cards).log()
     try:
         asyncio.run(_run(options, config, cards))
     except TaskDiedError:
         sys.exit(1)  # told in the log where it happened
 
 
+def _looked(options: argparse.Namespace) -> int:
+    """The preflight as a command: a line for each finding, and whether all is well."""
+    try:
+        found = _preflight(options, _detector(options)).findings()
+    except OptionError as error:
+        print(f"gpustack-agent: {error}", file=sys.stderr)
+        return MISUSE
+    print("\n".join(map(str, found)))
+    return int(any(finding.remedy for finding in found))
+
+
+def _detector(options: argparse.Namespace) -> Detector:
+    given = Options(options.inventory, options.nvml_library, pci_check=not options.no_pci_check)
+    return detector(options.detector, given)
+
+
+def _preflight(options: argparse.Namespace, cards: Detector) -> Preflight:
+    folders = Folders(options.kubelet_root, options.state_dir, options.lock_dir)
+    return Preflight(cards, folders if DETECTORS[options.detector].finds_cards else None)
+
+
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="gpustack-agent",
-        description="Reports the CPU and the accelerators of one node to the cluster.",
+        description="Reports the CPU and the accelerators of one node to the cluster. With `preflight` as the first "
+        "argument it only says, a line each, what the node lacks for that, and what to do.",
         epilog="The API server is found as in a Pod: by KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT and the "
         "service account's files; GPUSTACK_TOKEN_FILE and GPUSTACK_CA_FILE name other files.",
     )
@@ -73,6 +103,17 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     rows = "; ".join(f"{row.name}: {row.summary}" for row in DETECTORS.values())
     given("--detector", default="none", choices=list(DETECTORS), help=f"how accelerators are found ({rows}) [none]")
     given("--inventory", type=Path, metavar="FILE", help="machine that --detector simulated reports, read on change")
+    given("--nvml-library", type=Path, metavar="FILE", help="library that --detector nvidia loads [libnvidia-ml.so.1]")
+    given("--no-pci-check", action="store_true", help="load it although no such card is on the PCI bus")
+    given("--kubelet-root", type=Path, default=KUBELET, metavar="DIR", help=f"the kubelet's folder [{KUBELET}]")
+    given("--state-dir", type=Path, default=STATE, metavar="DIR", help=f"what must outlive the agent [{STATE}]")
+    given(
+        "--lock-dir",
+        type=Path,
+        default=LOCKS,
+        metavar="DIR",
+        help=f"lock that makes one agent the active one [{LOCKS}]",
+    )
     given("--namespace", default=SYSTEM_NAMESPACE, help=f"namespace of the NodeFeature [{SYSTEM_NAMESPACE}]")
     given("--metrics-bind", default=":8080", metavar="HOST:PORT", help="/metrics and /readyz; empty for none [:8080]")
     given("--health-bind", default=":8081", metavar="HOST:PORT", help="/healthz; empty for none [:8081]")

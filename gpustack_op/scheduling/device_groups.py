@@ -48,6 +48,8 @@ class RawCard:
     mig_mode: bool = False
     profiles: tuple[PhysicalProfile, ...] = ()
     healthy: bool = True
+    ailment: str = ""
+    """Why it is not healthy, as the end of a sentence."""
     driver_version: str = ""
     cuda_driver_version: int = 0
 

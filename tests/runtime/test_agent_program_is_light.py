@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("kubernetes_asyncio", "pydantic", "cryptography", "grpc", "yaml", "gpustack_op.operator")
+HEAVY = ("kubernetes_asyncio", "pynvml", "pydantic", "cryptography", "grpc", "yaml", "gpustack_op.operator")
 """What costs memory or belongs to the operator. YAML is loaded with the simulated detector only."""
 
 

@@ -153,7 +153,7 @@ def test_a_kernel_that_cannot_be_asked_is_no_answer(tmp_path: Path) -> None:
 
 
 def test_every_row_makes_its_detector(path: Path) -> None:
-    assert list(DETECTORS) == ["none", "simulated"]
+    assert list(DETECTORS) == ["none", "nvidia", "simulated"]
     assert isinstance(detector("none", Options()).host(), Host)
     assert uuids(detector("simulated", Options(inventory=path)).detect()) == ["GPU-1", "GPU-2"]
 
@@ -161,9 +161,10 @@ def test_every_row_makes_its_detector(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        pytest.param("nvidia", Options(), "--detector nvidia: no such detector; give one of none, simulated", id="row"),
+        pytest.param("acme", Options(), "--detector acme: no such detector; give one of none, nvidia, sim", id="row"),
         pytest.param("simulated", Options(), "give its file with --inventory FILE", id="no inventory"),
         pytest.param("none", Options(inventory=Path("f")), "--inventory f: only --detector simulated", id="inventory"),
+        pytest.param("none", Options(nvml_library=Path("f")), "--nvml-library f: only --detector nvidia", id="library"),
     ],
 )
 def test_a_detector_that_cannot_be_made_says_what_to_give(name: str, options: Options, message: str) -> None:

@@ -1,0 +1,1 @@
+"""The room for NVIDIA's management library: nothing outside imports its bindings."""

@@ -1,0 +1,1 @@
+"""A stand-in for NVIDIA's library: `library.c` compiled by the test run, and the machines it plays."""
