@@ -10,9 +10,9 @@ from gpustack_op.api.kueue import ResourceFlavor
 from gpustack_op.api.quantity import Quantity, QuantityError
 from gpustack_op.api.worker import InstanceType
 from gpustack_op.scheduling import labels
-from gpustack_op.scheduling.flavor_facts import FlavorFacts
+from gpustack_op.scheduling.flavor_facts import FlavorFacts, is_ours
 from gpustack_op.scheduling.memory_text import MEBIBYTE
-from gpustack_op.scheduling.pools import feeds, type_labels
+from gpustack_op.scheduling.pools import type_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ class PoolFacts:
 
 
 def _largest_node(type_: InstanceType, flavors: Iterable[ResourceFlavor]) -> int:
-    pool_labels = type_labels(type_.spec)
-    feeding = (FlavorFacts.of(flavor) for flavor in flavors if feeds(flavor, pool_labels))
+    selector = labels.flavor_selector(type_labels(type_.spec))
+    feeding = (FlavorFacts.of(each) for each in flavors if is_ours(each) and labels.selects(selector, each.labels))
     return max((facts.count for facts in feeding if facts.capacity > 0), default=0)
 
 
