@@ -1,13 +1,15 @@
 """A person who flips things on and off, with a stopwatch.
 
-A flip begins when nothing has moved for a moment, as when a person has read the tables. Its time begins when kubectl has
-returned, and ends when the tables are the right ones. They are read through the API, since a kubectl of its own for each
-look would take longer than what is measured.
+A flip begins when nothing has moved for a moment, as when a person has read the tables. Its time begins when kubectl
+has returned, and ends when the tables are the right ones. They are read through the API, since a kubectl of its own for
+each look would take longer than what is measured. The machine's load is told too: all parts of a cluster share its cores,
+and on one that others keep busy these times say more about them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -69,6 +71,7 @@ class Replay:
     async def rounds(self, count: int) -> list[Timed]:
         """Four flips a round, each told as soon as it is over; every other round writes in the other places."""
         times: list[Timed] = []
+        self._tell(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         for number in range(count):
             on, off = ("secret", "setting") if number % 2 == 0 else ("setting", "secret")
             times += [timed async for timed in self._round(on, off)]
