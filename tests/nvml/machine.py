@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-Facts = Mapping[str, Any]
+Facts = dict[str, Any]
 
 NOT_SUPPORTED, NO_PERMISSION, NOT_LOADED, LOST, MISMATCH, UNKNOWN = 3, 4, 9, 15, 18, 999
 
@@ -116,8 +115,8 @@ class MockMachine:
 
     def card(self, number: int, facts: Facts) -> None:
         """Change some readings of one card; None takes a reading away."""
-        flat = {key: value for key, value in facts.items() if key != "profiles"}
-        flat |= {f"profile.{place}": line or None for place, line in enumerate(facts.get("profiles", ()))}
+        flat = {f"profile.{place}": line or None for place, line in enumerate(facts.get("profiles", ()))}
+        flat |= {key: value for key, value in facts.items() if key != "profiles"}
         self._change({f"device.{number}.{key}": value for key, value in flat.items()})
 
     def fails(self, function: str, code: int | None, *, card: int | None = None) -> None:

@@ -31,6 +31,11 @@ class CardWatch:
         return self._thread.busy_for > self._limit
 
     @property
+    def is_busy(self) -> bool:
+        """A call is under way, however short it may be."""
+        return self._asked is not None and not self._asked.done()
+
+    @property
     def is_new(self) -> bool:
         """It has not answered yet, in whatever way."""
         return self.last is None and self.error is None

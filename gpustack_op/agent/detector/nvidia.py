@@ -35,10 +35,12 @@ from gpustack_op.scheduling.manufacturers import MANUFACTURERS
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Seconds. `call` is what one call may take, `news` what a pass waits for cards that it knows already."""
+    """Seconds. `call` is what one call may take, `news` what a pass waits for cards that it knows already, `events`
+    how long the library is asked for an event at a time."""
 
     call: float = PATIENCE
     news: float = 0.2
+    events: float = 0.5
     first_retry: float = 5.0
     last_retry: float = 60.0
 
@@ -54,6 +56,7 @@ class NvidiaDetector:
         pci_check: bool = True,
         waits: Waits = Waits(),
     ) -> None:
+        self._path = library
         self._library = Library(library)
         self._root = root
         self._kernel = NoDetector(root)
@@ -73,8 +76,7 @@ class NvidiaDetector:
         return {MANUFACTURER: MigDriver(self._library)}
 
     def inspect(self) -> list[Finding]:
-        """Before the first pass only: it opens and closes the library."""
-        return inspection.findings(self._library, self._root)
+        return inspection.findings(Library(self._path), self._root)
 
     def detect(self) -> Detection:
         if self._session is None and self._pci_check and not is_plugged_in(self._root, _pci_vendors()):
@@ -83,6 +85,12 @@ class NvidiaDetector:
             return self._collected(self._opened())
         except NvmlError as error:
             return self._nothing(str(error))
+
+    def close(self) -> bool:
+        """Whether the library could be let go: not while a call hangs in it."""
+        if self._session is not None and self._session.close(replaced=False):
+            self._session = None
+        return self._session is None
 
     def _nothing(self, why: str) -> Detection:
         if self._known:
@@ -103,19 +111,23 @@ class NvidiaDetector:
         if self._opening is None:
             if self._refused is not None and not self._retries.are_due():
                 raise self._refused.again()
-            self._opening = self._thread.run(lambda: open_session(self._library, self._root, self._waits.call))
+            self._opening = self._thread.run(self._open)
         try:
             hangs = self._thread.busy_for > self._waits.call
             session = self._opening.result(self._waits.news if hangs else self._waits.call)
         except TimeoutError:
             raise NvmlError("nvmlInit", 0, f"no answer within {self._waits.call:g} s") from None
-        except NvmlError as error:
-            self._opening, self._refused = None, error
+        except Exception as error:
+            refused = error if isinstance(error, NvmlError) else NvmlError("nvmlInit", 0, repr(error))
+            self._opening, self._refused = None, refused
             self._retries.failed()
-            self._library.close(replaced=error.meaning is Meaning.MISMATCH)
-            raise
+            self._library.close(replaced=refused.meaning is Meaning.MISMATCH)
+            raise refused from error
         self._opening = self._refused = None
         return session
+
+    def _open(self) -> Session:
+        return open_session(self._library, self._root, limit=self._waits.call, events=self._waits.events)
 
     # --- The cards ---------------------------------------------------------------------------------------------------
 
@@ -126,7 +138,8 @@ class NvidiaDetector:
         found = [_state(watch) for watch in session.cards]
         cards = tuple(_with_ailment(card, sick.get(card.uuid, "")) for card in found if isinstance(card, RawCard))
         self._known |= {card.uuid for card in cards}
-        self._retries.judge(amiss=_are_amiss(session.cards) or self._known != {card.uuid for card in cards})
+        missing = self._known - {card.uuid for card in cards}
+        self._retries.judge(amiss=bool(missing) or not cards or any(watch.error for watch in session.cards))
         if not session.cards:
             return self._nothing("the driver has no cards")
         return Detection(cards, tuple(card for card in found if isinstance(card, str)))
@@ -137,7 +150,7 @@ class NvidiaDetector:
         for watch in cards:
             watch.ask()
         for watch in cards:
-            until = begun + (self._waits.call if watch.is_new else self._waits.news)
+            until = begun + (self._waits.call if watch.is_new and not watch.hangs else self._waits.news)
             watch.wait(until - monotonic())
 
     def _check_driver(self, session: Session) -> None:
@@ -176,10 +189,6 @@ class Retries:
 
 def _pci_vendors() -> tuple[str, ...]:
     return MANUFACTURERS.pci_vendors([MANUFACTURER])
-
-
-def _are_amiss(cards: Sequence[CardWatch]) -> bool:
-    return any(watch.error is not None for watch in cards)
 
 
 def _state(watch: CardWatch) -> RawCard | str:

@@ -31,10 +31,10 @@ class Meaning(Enum):
 
 
 class NvmlError(Exception):
-    """`call` is the library's function. Its code is told with the sentence."""
+    """`call` is the library's function, `code` its answer; 0 when it is we who are not content."""
 
     def __init__(self, call: str, code: int, text: str) -> None:
-        super().__init__(f"{call}: {text} (NVML error {code})")
+        super().__init__(f"{call}: {text}" + (f" (NVML error {code})" if code else ""))
         self.call = call
         self.code = code
         self.text = text

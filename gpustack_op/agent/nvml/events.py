@@ -22,16 +22,14 @@ OF_APPLICATIONS: Final = frozenset({13, 31, 43, 45, 68, 109})
 
 XID: Final = pynvml.nvmlEventTypeXidCriticalError
 
-PATIENCE: Final = 200
-"""Milliseconds for which the thread waits before it looks whether it should end."""
-
 log = logger("nvml")
 
 
 class XidWatch:
-    """Made when the library has been opened; ends with `close`."""
+    """Made when the library has been opened; ends with `close`, for which it looks every `patience` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
         self._cards: dict[int, str] = {}
         self._new: queue.SimpleQueue[tuple[str, Handle]] = queue.SimpleQueue()
         self._found: dict[str, int] = {}
@@ -53,7 +51,7 @@ class XidWatch:
     def close(self) -> bool:
         """Whether the thread has ended: only then may the library be closed."""
         self._ended.set()
-        self._thread.join(4 * PATIENCE / 1000)
+        self._thread.join(4 * self._patience)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -79,7 +77,7 @@ class XidWatch:
 
     def _wait(self, events: Any) -> None:
         try:
-            event = call(pynvml.nvmlEventSetWait_v2, events, PATIENCE)
+            event = call(pynvml.nvmlEventSetWait_v2, events, int(1000 * self._patience))
         except NvmlError as error:
             if error.meaning is Meaning.NOTHING:
                 return

@@ -46,22 +46,22 @@ class Session:
     cards: tuple[CardWatch, ...]
     xids: XidWatch
 
-    @property
-    def hangs(self) -> bool:
-        """Some call has not come back: the library must not be closed under it."""
-        return any(card.hangs for card in self.cards)
-
     def close(self, *, replaced: bool) -> bool:
-        """Whether it could be closed."""
-        if self.hangs or not self.xids.close() or not self.library.close(replaced=replaced):
+        """Whether it could be: never under a call."""
+        if (
+            any(card.is_busy for card in self.cards)
+            or not self.xids.close()
+            or not self.library.close(replaced=replaced)
+        ):
             return False
         for card in self.cards:
             card.close()
         return True
 
 
-def open_session(library: Library, root: Path, limit: float) -> Session:
+def open_session(library: Library, root: Path, *, limit: float, events: float) -> Session:
+    """`limit` is what a call may take, `events` how long one waits for an event; seconds."""
     library.open()
-    of, count, xids = driver(), call(pynvml.nvmlDeviceGetCount), XidWatch()
+    of, count, xids = driver(), call(pynvml.nvmlDeviceGetCount), XidWatch(events)
     cards = tuple(CardWatch(str(number), CardReader(number, of, root, xids), limit=limit) for number in range(count))
     return Session(library, cards, xids)
