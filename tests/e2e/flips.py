@@ -2,8 +2,8 @@
 
 A flip begins when nothing has moved for a moment, as when a person has read the tables. Its time begins when kubectl
 has returned, and ends when the tables are the right ones. They are read through the API, since a kubectl of its own for
-each look would take longer than what is measured. The machine's load is told too: all parts of a cluster share its cores,
-and on one that others keep busy these times say more about them.
+each look would take longer than what is measured. The machine's load is told too: all parts of a cluster share its
+cores, and on one that others keep busy these times say more about them.
 """
 
 from __future__ import annotations
