@@ -75,8 +75,10 @@ class Regrouping:
         assert operator is not None
         flip = asyncio.create_task(self.flip(value))
         if random.random() < AT_ANY_MOMENT:
-            await asyncio.sleep(random.uniform(0, 2))
-            when = "at some moment"
+            await flip
+            moment = random.uniform(0, 1.5)
+            await asyncio.sleep(moment)
+            when = f"{moment:.2f} s later"
         else:
             place = random.randint(1, writes - 1)
             when = f"after write {await nth_write(log, place)} of {writes}"
