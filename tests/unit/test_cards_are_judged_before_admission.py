@@ -290,6 +290,9 @@ def recorded(percent: int, number: int = 0) -> Pod:
             id="refused",
         ),
         pytest.param(
+            [placed("subject", asking(slices(70)), at={"a": 1}, checks=READY)], [], Judgement.READY, id="it is itself"
+        ),
+        pytest.param(
             [other(slices(70))], [pod("other-0", slices(70), workload="other", phase="Failed")], Judgement.HELD,
             id="one that failed may come again",
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpustack_op.api.worker import DeviceGroup, LedgerRow, ProfileCount
+from gpustack_op.api.worker import DeviceGroup, LedgerRow, Placement, ProfileCount
 from gpustack_op.scheduling.claims import PodClaim, charged, claim_of, holders, overlaid
 from gpustack_op.scheduling.ledger import Ledger, drifted, rebuilt
 from gpustack_op.scheduling.manufacturers import Family
@@ -100,6 +100,11 @@ def test_a_partition_of_a_finished_pod_stays_until_the_pod_is_gone() -> None:
             ProfileCount(name="3g.40gb", count=1),
         ),
     )
+
+
+def test_what_occupies_a_place_on_the_card_stays_whatever_its_mode() -> None:
+    placed = entry("a10g/0", Family.SLICED, 160_000, placements=(Placement(start=0, length=1),))
+    assert told(rebuilt([cards_of("a10g", 1)], [claim("p", given(placed), phase="Failed")])) == [(3, 1_440_000, 1)]
 
 
 def test_the_older_of_two_pods_that_disagree_is_believed() -> None:
