@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from devcluster import state
 from devcluster.cluster import Scope
+from devcluster.errors import KubectlError
 from devcluster.handle import RunningCluster, running
 from devcluster.kubectl import Kubectl
 from gpustack_op.api.core import NAMESPACES
@@ -255,6 +257,19 @@ async def test_all_reasons_are_told_in_one_line(judge: Judging) -> None:
         "/tmp/vgpu, where the agent of the Pod's node mounts, spec.containers[1].securityContext.privileged: "
         "Forbidden: a privileged container reaches every accelerator of its node; a Pod with one may request only "
         "whole ones]"
+    )
+
+
+async def test_kubectl_names_the_pod_and_lists_the_reasons(judge: Judging, cluster: RunningCluster) -> None:
+    spec = pod(asking("a", gpu=1), asking("b", sliced=1))
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bad", "labels": {QUEUE: T4}}, "spec": spec}
+
+    with pytest.raises(KubectlError) as refused:
+        await cluster.kubectl("create", "-n", judge.namespace, "-f", "-", stdin=json.dumps(manifest))
+
+    assert str(refused.value).endswith(
+        f'The Pod "bad" is invalid: \n* spec: Forbidden: {FAMILIES}\n* spec.containers[1].resources.limits[{PERCENT}]: '
+        f"Required value: a {SLICED} request must set {PERCENT} or {MIB}"
     )
 
 

@@ -151,6 +151,9 @@ async def test_a_refusal_tells_every_field(stand: Stand) -> None:
         "message": 'Widget.example.com "w1" is invalid: [spec.size: Invalid value: "big": must be a number, '
         "spec.colour: Required value: must be specified]",
         "details": {
+            "name": "w1",
+            "group": "example.com",
+            "kind": "Widget",
             "causes": [
                 {
                     "reason": "FieldValueInvalid",

@@ -54,4 +54,6 @@ def judged(kind: Kind, name: str, causes: Sequence[Cause], *, warnings: tuple[st
         reason="Invalid",
         causes=tuple(causes),
         warnings=warnings,
+        kind=kind,
+        name=name,
     )

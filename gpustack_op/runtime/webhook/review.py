@@ -77,7 +77,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A handler's answer. Code and reason matter only when refused: 503 means ask again, 500 means a bug."""
+    """A handler's answer. Code and reason matter only when refused: 503 means ask again, 500 means a bug.
+
+    Of a refusal with causes kubectl shows nothing but the causes and, if they are given, `kind` and `name`.
+    """
 
     allowed: bool = True
     message: str = ""
@@ -85,6 +88,8 @@ class Verdict:
     reason: str = "Forbidden"
     causes: tuple[Cause, ...] = ()
     warnings: tuple[str, ...] = ()
+    kind: Kind = Kind()
+    name: str = ""
 
 
 ALLOWED = Verdict()
@@ -218,7 +223,8 @@ def _status(verdict: Verdict) -> dict[str, Any]:
     }
     if verdict.causes:
         causes = [{"reason": c.type, "message": c.message, "field": c.field} for c in verdict.causes]
-        status["details"] = {"causes": causes}
+        subject = {"name": verdict.name, "group": verdict.kind.group, "kind": verdict.kind.kind}
+        status["details"] = {**{key: text for key, text in subject.items() if text}, "causes": causes}
     return status
 
 
