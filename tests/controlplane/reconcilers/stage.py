@@ -164,11 +164,13 @@ class Stage:
 
     async def versions(self) -> dict[str, str]:
         """The version of every object of every kind that the operator knows."""
-        found: dict[str, str] = {}
-        for resource in (*WATCHED.values(), SECRETS, SETTINGS):
-            for each in await self.people.list(resource):
-                found[f"{resource.plural} {each.namespace} {each.name}"] = each.metadata.resource_version
-        return found
+        kinds = (*WATCHED.values(), SECRETS, SETTINGS)
+        lists = await asyncio.gather(*(self.people.list(kind) for kind in kinds))
+        return {
+            f"{kind.plural} {each.namespace} {each.name}": each.metadata.resource_version
+            for kind, found in zip(kinds, lists, strict=True)
+            for each in found
+        }
 
     async def _idle(self) -> None:
         async def idle() -> bool:

@@ -9,7 +9,7 @@ from gpustack_op.api.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from gpustack_op.api.nfd import NODE_FEATURES
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES
 from gpustack_op.runtime.config import ClientConfig
-from tests.builders import instance_type
+from tests.builders import flavor, instance_type
 from tests.controlplane.reconcilers.players import admit, discover, join, kueue_sees
 from tests.controlplane.reconcilers.stage import NAMESPACE, Stage, staged
 
@@ -169,20 +169,25 @@ async def test_entrances_are_put_back_and_closed_namespaces_have_none(config: Cl
 
 
 async def test_flavors_and_queues_of_an_earlier_naming_show_once_and_go_queue_first(config: ClientConfig) -> None:
+    earlier = flavor("t4-a", cards=True, name="gpustack-old-t4")
+    listing = {"name": earlier.name, "resources": [{"name": CREDITS, "nominalQuota": "1600k"}]}
+    pool = {
+        "metadata": {"name": T4, "labels": {"resource.gpustack.ai/type": "instancetypes"}},
+        "spec": {"resourceGroups": [{"coveredResources": [CREDITS], "flavors": [listing]}]},
+    }
+    async with staged(config) as before:
+        await before.add(RESOURCE_FLAVORS, earlier)
+        await before.people.create(CLUSTER_QUEUES, pool)
+        await before.add(INSTANCE_TYPES, instance_type(T4, accelerator_group="nvidia-tesla-t4"))
     async with staged(config, *CHAIN, "catalog") as stage:
         await with_t4(stage, "t4-a")
-        current = await stage.until_there(RESOURCE_FLAVORS, T4_1)
-        body = {"metadata": {"name": "gpustack-old-t4", "labels": dict(current.labels)}, "spec": {}}
-        annotated = {**body["metadata"], "annotations": dict(current.annotations)}
-        await stage.people.create(RESOURCE_FLAVORS, {**body, "metadata": annotated})
-        await stage.until_so(RESOURCE_FLAVORS, "gpustack-old-t4", lambda f: f.labels[T4_CAPACITY] == "0")
-        assert await stage.until(lambda: stage.names(INSTANCE_TYPE_FLAVORS))
-        await stage.until_so(CLUSTER_QUEUES, T4, lambda q: quotas(q).get("gpustack-old-t4", "0") == "0")
+        await stage.until_so(CLUSTER_QUEUES, T4, lambda q: quotas(q) == {T4_1: "1600k", "gpustack-old-t4": "0"})
+        await stage.settle()
+        assert await stage.names(INSTANCE_TYPE_FLAVORS) == ["gpustack--generic", "gpustack--nvidia-tesla-t4"]
+        assert "gpustack-old-t4" in await stage.names(RESOURCE_FLAVORS)
         await kueue_sees(stage, T4)
         await stage.until_so(CLUSTER_QUEUES, T4, lambda q: quotas(q) == {T4_1: "1600k"})
         await stage.until_gone(RESOURCE_FLAVORS, "gpustack-old-t4")
-        rows = await stage.names(INSTANCE_TYPE_FLAVORS)
-        assert rows == ["gpustack--generic", "gpustack--nvidia-tesla-t4"]
 
 
 async def test_a_terminating_flavor_is_not_used_again(config: ClientConfig) -> None:

@@ -46,9 +46,8 @@ async def shows(stage: Stage, name: str, *expected: str) -> InstanceType:
     return await stage.until_so(INSTANCE_TYPES, name, lambda type_: cells(type_) == expected)
 
 
-async def message(stage: Stage, name: str) -> str:
-    status: Mapping[str, Any] = (await stage.people.get(INSTANCE_TYPES, name)).status or {}
-    return str(status["phaseMessage"])
+async def says(stage: Stage, name: str, sentence: str) -> None:
+    await stage.until_so(INSTANCE_TYPES, name, lambda type_: (type_.status or {}).get("phaseMessage") == sentence)
 
 
 async def test_four_machines_make_three_types_and_a_settled_cluster_sees_no_write(config: ClientConfig) -> None:
@@ -102,9 +101,7 @@ async def test_a_node_out_and_back(config: ClientConfig) -> None:
         worker = "node-a10g-gpustack-worker"
         await stage.edit(NODE_FEATURES, worker, {"spec": {"labels": {MANAGED: "false"}}}, within=NAMESPACE)
         await shows(stage, A10G, "0/0 0/0 0/0 0/0", "0/0", "Active")
-        assert await message(stage, A10G) == (
-            "no managed node offers nvidia-a10g on linux/amd64; nothing is admitted until one does"
-        )
+        await says(stage, A10G, "no managed node offers nvidia-a10g on linux/amd64; nothing is admitted until one does")
         await discover(stage, "node-a10g")
         await stage.edit(NODE_FEATURES, worker, {"spec": {"labels": {MANAGED: "true"}}}, within=NAMESPACE)
         await discover(stage, "node-a10g")
@@ -161,6 +158,18 @@ async def test_a_tainted_node_is_told_about_and_the_others_go_on(config: ClientC
         await shows(stage, T4, "1/1 1/10 100/100 0/0", "0/0", "Active")
 
 
+async def test_a_node_whose_figures_nobody_can_believe_is_told_about_and_the_others_go_on(config: ClientConfig) -> None:
+    async with staged(config, *EVERYTHING) as stage:
+        await stage.add(NODES, bare_node("cpu", cpu="1E"))
+        await report(stage, "cpu")
+        await settled(stage, "a10g")
+        assert await stage.until(lambda: stage.notes("LeftOutOfPools")) == [
+            'Node "node-cpu" is in no pool because its capacity of 1000000000000000000 cores is no believable number; '
+            "it must be at most 2147483647"
+        ]
+        await shows(stage, A10G, "1/1 1/10 100/100 0/0", "0/0", "Active")
+
+
 async def test_a_foreign_queue_of_a_types_name_is_told_and_the_other_types_go_on(config: ClientConfig) -> None:
     async with staged(config, *EVERYTHING) as stage:
         await settled(stage, "a10g")
@@ -172,9 +181,11 @@ async def test_a_foreign_queue_of_a_types_name_is_told_and_the_other_types_go_on
         await stage.settle()
 
         await shows(stage, "theirs", "1/1 1/10 100/100 0/0", "0/0", "Activating")
-        assert await message(stage, "theirs") == (
+        await says(
+            stage,
+            "theirs",
             'ClusterQueue "theirs" was not made by this operator and is left alone; '
-            "delete it, or create the InstanceType under another name"
+            "delete it, or create the InstanceType under another name",
         )
         await shows(stage, "mine", "1/1 1/10 100/100 0/0", "0/0", "Active")
         await stage.remove(INSTANCE_TYPES, "theirs")
@@ -200,7 +211,7 @@ async def test_kueues_own_complaint_reaches_the_type(config: ClientConfig) -> No
         }
         await stage.edit(CLUSTER_QUEUES, A10G, {"status": {"conditions": [complaint]}}, subresource="status")
         await shows(stage, A10G, "1/1 1/10 100/100 0/0", "0/0", "Activating")
-        assert await message(stage, A10G) == "references missing ResourceFlavor(s): a"
+        await says(stage, A10G, "references missing ResourceFlavor(s): a")
 
 
 async def test_an_agent_that_comes_late_completes_the_node(config: ClientConfig) -> None:
