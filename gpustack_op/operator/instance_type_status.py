@@ -8,13 +8,15 @@ Promises  views follow the ledgers and the queue; a settled cluster sees no writ
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from gpustack_op.api.kueue import ResourceFlavor
 from gpustack_op.api.worker import INSTANCE_TYPES, Devices, InstanceType
 from gpustack_op.operator.informers import Informers
-from gpustack_op.operator.instance_type_phase import PhaseReport, Situation, phase_of
+from gpustack_op.operator.instance_type_phase import Phase, PhaseReport, Situation, phase_of
 from gpustack_op.operator.ownership import is_pool
 from gpustack_op.operator.queue_stages import listed_flavors
 from gpustack_op.operator.settings.live import LiveSettings
@@ -27,6 +29,9 @@ from gpustack_op.scheduling.detail import detail
 from gpustack_op.scheduling.pool_views import PoolViews, pool_views
 from gpustack_op.scheduling.pools import feeds, pool_plan, type_labels
 from gpustack_op.scheduling.summary import summary
+
+PATIENCE = 1.0
+"""Seconds that a new type shows nothing while its queue is being made: most are active before anybody looks."""
 
 
 def wanted_status(type_: InstanceType, views: PoolViews, told: dict[str, Any], report: PhaseReport) -> dict[str, Any]:
@@ -52,15 +57,25 @@ def pool_in_words(type_: InstanceType) -> str:
 class InstanceTypeStatusReconciler:
     name = "instance-type-status"
 
-    def __init__(self, informers: Informers, writer: Writer, settings: LiveSettings) -> None:
+    def __init__(
+        self,
+        informers: Informers,
+        writer: Writer,
+        settings: LiveSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.informers = informers
         self.writer = writer
         self.settings = settings
+        self.clock = clock
+        self._new_since: dict[str, float] = {}
         informers.devices.add_index("accelerator", accelerators_of)
 
     async def reconcile(self, request: Request) -> Result:
         type_ = self.informers.types.get(request.name)
         if type_ is None:
+            self._new_since.pop(request.name, None)
             return DONE
         marks = type_labels(type_.spec)
         devices = self._devices(type_, marks)
@@ -73,10 +88,20 @@ class InstanceTypeStatusReconciler:
             overcommit=self.settings.current.instance_general_resources_overcommit,
         )
         told = detail(type_.spec, flavors, devices)
-        status = wanted_status(type_, views, told, phase_of(self._situation(type_, flavors)))
+        report = phase_of(self._situation(type_, flavors))
+        wait = self._patience_left(type_, report)
+        if wait > 0:
+            return Result(requeue_after=wait)
+        status = wanted_status(type_, views, told, report)
         with suppress(NotFound):  # it went while we looked
             await self.writer.converge_status(INSTANCE_TYPES, status, type_)
         return DONE
+
+    def _patience_left(self, type_: InstanceType, report: PhaseReport) -> float:
+        if type_.status is not None or report.phase is not Phase.ACTIVATING:
+            self._new_since.pop(type_.name, None)
+            return 0.0
+        return self._new_since.setdefault(type_.name, self.clock()) + PATIENCE - self.clock()
 
     def _situation(self, type_: InstanceType, flavors: list[ResourceFlavor]) -> Situation:
         queue = self.informers.queues.get(type_.name)

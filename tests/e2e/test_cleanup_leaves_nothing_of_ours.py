@@ -16,6 +16,7 @@ from devcluster.paths import MACHINES
 from gpustack_op.api.worker import INSTANCE_TYPES
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import NotFound
+from tests.e2e.waiting import eventually
 
 OURS = (
     "instancetypes,instancetypeflavors,devices,settings.gpustack.ai,clusterqueues,localqueues,resourceflavors,topologies,"
@@ -41,15 +42,14 @@ async def cleanup(cluster: RunningCluster) -> str:
     return output.decode()
 
 
-async def types_are_there(client: Client) -> None:
-    """Both pools of the node, each with the finalizer that a leftover would hang on."""
-    while len([t for t in await client.list(INSTANCE_TYPES) if t.metadata.finalizers]) < 2:
-        await asyncio.sleep(0.1)
+async def held_types(client: Client) -> int:
+    """Types with the finalizer that a leftover would hang on."""
+    return len([held for held in await client.list(INSTANCE_TYPES) if held.metadata.finalizers])
 
 
 async def test_nothing_of_ours_is_left_and_nothing_else_is_touched(doomed: RunningCluster) -> None:
     async with Client(doomed.administrator) as client:
-        await asyncio.wait_for(types_are_there(client), 30)
+        await eventually(lambda: held_types(client), 2, within=60)
         await doomed.kubectl("create", "-f", "-", stdin=FOREIGN_QUEUE)
         for part in ("operator", "agent-node-a10g"):
             await doomed.stop_part(part)

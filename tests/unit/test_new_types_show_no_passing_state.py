@@ -1,0 +1,59 @@
+"""A type that is active within a second never shows that it was being made; one that is not says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack_op.api.worker import INSTANCE_TYPES
+from gpustack_op.operator.instance_type_status import PATIENCE, InstanceTypeStatusReconciler
+from gpustack_op.runtime.controller import DONE, Request, Result
+from tests.builders import cluster_queue, instance_type
+from tests.memory_cluster import MemoryCluster
+
+POOL = Request("a-type")
+
+
+class Stand(MemoryCluster):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 100.0
+        self.reconciler = InstanceTypeStatusReconciler(
+            self.informers, self.writer(), self.settings, clock=lambda: self.now
+        )
+
+    def phase(self) -> object:
+        [present] = self.informers.types.all()
+        return (present.status or {}).get("phase")
+
+
+@pytest.fixture
+def stand() -> Stand:
+    stand = Stand()
+    stand.add(instance_type("a-type"))
+    return stand
+
+
+async def test_a_new_type_waits_a_moment_for_its_queue(stand: Stand) -> None:
+    assert await stand.reconciler.reconcile(POOL) == Result(requeue_after=PATIENCE)
+    assert stand.phase() is None
+
+
+async def test_a_queue_that_takes_longer_is_told(stand: Stand) -> None:
+    await stand.reconciler.reconcile(POOL)
+    stand.now += PATIENCE
+    assert await stand.reconciler.reconcile(POOL) == DONE
+    assert stand.phase() == "Activating"
+
+
+async def test_a_type_that_is_served_in_time_is_active_at_once(stand: Stand) -> None:
+    await stand.reconciler.reconcile(POOL)
+    stand.add(cluster_queue("a-type"))
+    stand.kueue_has_seen("a-type")
+    assert await stand.reconciler.reconcile(POOL) == DONE
+    assert stand.phase() == "Active"
+
+
+async def test_a_type_that_showed_something_before_shows_the_next_at_once(stand: Stand) -> None:
+    stand.patch(INSTANCE_TYPES, "a-type", {"status": {"phase": "Active"}})
+    assert await stand.reconciler.reconcile(POOL) == DONE
+    assert stand.phase() == "Activating"
