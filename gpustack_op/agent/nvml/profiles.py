@@ -74,7 +74,7 @@ def driver_profiles(card: Handle, card_mib: int) -> tuple[DriverProfile, ...]:
 
 def worked_out(profile: DriverProfile, *, card_mib: int, card_slices: int) -> str:
     """The name of a profile whose driver gives none: `1g.10gb` for one slice of eight on a card of 80 GiB."""
-    gibibytes = (2 * card_mib + GIBIBYTE_IN_MIB) // (2 * GIBIBYTE_IN_MIB)
+    gibibytes = -(-card_mib // GIBIBYTE_IN_MIB)  # up: what a card reports falls short of what it was sold with
     length = profile.places[0].length
     return f"{profile.compute_slices}g.{(2 * gibibytes * length + card_slices) // (2 * card_slices)}gb"
 
