@@ -1,4 +1,4 @@
-"""What a cluster does between requests: renewing tokens, simulating nodes."""
+"""What a cluster does between requests: renewing tokens."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from devcluster.supervisor import PartStatus
 
 
 class Background:
-    """Named tasks that run until they are cancelled. One that ends by itself is a bug; it is said and stays listed.
-
-    A person wants to see some of them while they are well (`simulates`), and all of them otherwise.
-    """
+    """Named tasks that run until they are cancelled. One that ends by itself is a bug; it is said and stays listed."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._failures: dict[str, str] = {}
-        self._simulations: set[str] = set()
 
-    def start(self, name: str, work: Coroutine[Any, Any, Any], *, simulates: bool = False) -> None:
+    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         self._failures.pop(name, None)
-        if simulates:
-            self._simulations.add(name)
         task = self._tasks[name] = asyncio.create_task(work, name=name)
         task.add_done_callback(self._ended)
 
@@ -40,9 +34,8 @@ class Background:
             await self.cancel(name)
 
     def status(self) -> list[PartStatus]:
-        failed = [PartStatus(name, "ended", tail=failure) for name, failure in self._failures.items()]
-        well = self._tasks.keys() & self._simulations - self._failures.keys()
-        return [*failed, *(PartStatus(name, "simulated") for name in sorted(well))]
+        """Those that have failed."""
+        return [PartStatus(name, "ended", tail=failure) for name, failure in self._failures.items()]
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():

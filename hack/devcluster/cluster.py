@@ -3,7 +3,7 @@
 Guarantees   When the block is entered, everything that was asked for is ready. Whatever goes wrong on the way, and
              however the block is left, no process stays behind. Two clusters of different names do not disturb each
              other; a second one of the same name is refused.
-Assumptions  The event loop runs as long as the cluster: it renews leases and tokens and notices what ends.
+Assumptions  The event loop runs as long as the cluster: it renews tokens and notices what ends.
 Recovery     A part that ends is named and listed (`status`), never restarted by itself; `restart` does it.
 """
 
@@ -16,7 +16,7 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import Final, TextIO
 
 from devcluster import state
 from devcluster.background import Background
@@ -24,6 +24,8 @@ from devcluster.build import Binaries
 from devcluster.control_plane import ADMINISTRATORS
 from devcluster.errors import ClusterError, UnknownPartError
 from devcluster.install import Installer
+from devcluster.kubelet.settings import Timing
+from devcluster.kubelets import kubelet_part
 from devcluster.node import SimulatedNode
 from devcluster.paths import KUEUE_CONFIGURATION, Layout
 from devcluster.platform import Platform
@@ -35,6 +37,9 @@ from devcluster.tokens import Token
 from gpustack_op.agent import inventory
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import NotFound
+
+QUICK: Final = Timing(status_period=1.0)
+"""A real kubelet reports its resources every ten seconds, which is long to wait for a person and for a test."""
 
 
 class Scope(Enum):
@@ -61,6 +66,7 @@ class Cluster:
         machines: Iterable[Path] = (),
         scope: Scope = Scope.PLATFORM,
         kueue_configuration: Path = KUEUE_CONFIGURATION,
+        kubelet_timing: Timing = QUICK,
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
         self.layout = layout
@@ -68,6 +74,7 @@ class Cluster:
         self._binaries = binaries
         self._machines = list(machines)
         self._kueue_configuration = kueue_configuration
+        self._kubelet_timing = kubelet_timing
         self._say = say
         self.supervisor = Supervisor(layout, say)
         self._background = Background(say)
@@ -137,24 +144,32 @@ class Cluster:
         node = self._make_node(file)
         await node.join()
         await node.publish()
-        self._background.start(_node_task(node.name), node.run(), simulates=True)
+        await self._platform.start_kubelet(node)
         await node.until_schedulable()
         return node.name
 
     async def remove_machine(self, node: str) -> None:
-        """The machine is gone for good: its agent and its Node too."""
+        """The machine is gone for good: what runs on it and its Node too."""
         machine = self._node(node)
-        with suppress(UnknownPartError):
-            await self.supervisor.stop(agent_part(node))
-        await self._background.cancel(_node_task(node))
+        for part in (agent_part(node), kubelet_part(node)):
+            with suppress(UnknownPartError):
+                await self.supervisor.stop(part)
+        await self._platform.end_containers(node)
         with suppress(NotFound):
             await machine.leave()
         del self._nodes[node]
 
     async def _bring_up(self, ports: Ports) -> None:
         self.layout.kubectl.symlink_to(self._binaries["kubectl"])
+        self.layout.kubelets.mkdir()
+        self.layout.short.symlink_to(self.layout.kubelets)
         self._platform = Platform(
-            self.layout, self._binaries, ports, self.supervisor, kueue_configuration=self._kueue_configuration
+            self.layout,
+            self._binaries,
+            ports,
+            self.supervisor,
+            kueue_configuration=self._kueue_configuration,
+            kubelet_timing=self._kubelet_timing,
         )
         self._programs = Programs(self.layout, ports, self._platform.control_plane)
         await self._platform.start_api_server()
@@ -165,8 +180,6 @@ class Cluster:
             return
         nodes = [self._make_node(file) for file in self._machines]
         await self._platform.start(installer, nodes)
-        for node in nodes:
-            self._background.start(_node_task(node.name), node.run(), simulates=True)
         if self.scope is Scope.ALL:
             async with Steps() as steps:
                 steps.add(self.start_operator)
@@ -195,7 +208,3 @@ class Cluster:
         client = Client(self._platform.control_plane.client(user, ADMINISTRATORS), user_agent="devcluster")
         self._clients.append(client)
         return client
-
-
-def _node_task(node: str) -> str:
-    return f"node {node}"

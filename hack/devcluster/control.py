@@ -35,52 +35,67 @@ class Answer(msgspec.Struct):
 
 
 class ControlServer:
-    """Carries out the commands it is given, by name. Arguments and results are JSON."""
+    """Carries out the commands a cluster is given, by name."""
 
     def __init__(self, layout: Layout, commands: Commands) -> None:
         self._layout = layout
         self._commands = commands
 
     async def serve(self) -> asyncio.Server:
-        with _short_path(self._layout.socket) as path:
-            return await asyncio.start_unix_server(self._answer, path, limit=LONGEST_LINE)
+        return await serve_socket(self._layout.socket, self._commands)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+
+async def call(layout: Layout, command: str, **arguments: Any) -> Any:
+    """Lets the cluster do something, and waits until it has."""
+    try:
+        return await call_socket(layout.socket, command, **arguments)
+    except ConnectionResetError as error:
+        raise NotUpError(
+            f'cluster "{layout.name}" went away before it answered; see {layout.log("supervisor")}'
+        ) from error
+    except OSError as error:
+        raise NotUpError(
+            f'cluster "{layout.name}" is not up; start it with: hack/dev --name {layout.name} up'
+        ) from error
+
+
+async def serve_socket(socket: Path, commands: Commands) -> asyncio.Server:
+    """Arguments and results of the commands are JSON."""
+
+    async def carry_out(request: Request) -> Answer:
+        if request.command not in commands:
+            return Answer(error=f"no command is named {request.command}")
+        try:
+            return Answer(await commands[request.command](**request.arguments))
+        except Exception as error:
+            # The server must outlive a command that fails, whatever it fails with.
+            return Answer(error=str(error) or repr(error))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = msgspec.json.decode(await reader.readline(), type=Request)
-            writer.write(msgspec.json.encode(await self._carry_out(request)) + b"\n")
+            writer.write(msgspec.json.encode(await carry_out(request)) + b"\n")
             await writer.drain()
         except (OSError, msgspec.MsgspecError):
             pass  # whoever asked is gone, or was not one of ours
         finally:
             writer.close()
 
-    async def _carry_out(self, request: Request) -> Answer:
-        if request.command not in self._commands:
-            return Answer(error=f"no command is named {request.command}")
-        try:
-            return Answer(await self._commands[request.command](**request.arguments))
-        except Exception as error:
-            # The cluster must outlive a command that fails, whatever it fails with.
-            return Answer(error=str(error) or repr(error))
+    with _short_path(socket) as path:
+        return await asyncio.start_unix_server(answer, path, limit=LONGEST_LINE)
 
 
-async def call(layout: Layout, command: str, **arguments: Any) -> Any:
-    """Lets the cluster do something, and waits until it has."""
-    try:
-        with _short_path(layout.socket) as path:
-            reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
-    except OSError as error:
-        raise NotUpError(
-            f'cluster "{layout.name}" is not up; start it with: hack/dev --name {layout.name} up'
-        ) from error
+async def call_socket(socket: Path, command: str, **arguments: Any) -> Any:
+    """An OSError says that nobody listens, a ConnectionResetError that nobody does any more."""
+    with _short_path(socket) as path:
+        reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
     try:
         writer.write(msgspec.json.encode(Request(command, arguments)) + b"\n")
         line = await reader.readline()
     finally:
         writer.close()
     if not line:
-        raise NotUpError(f'cluster "{layout.name}" went away before it answered; see {layout.log("supervisor")}')
+        raise ConnectionResetError(f"{socket}: no answer")
     answer = msgspec.json.decode(line, type=Answer)
     if answer.error:
         raise ClusterError(answer.error)

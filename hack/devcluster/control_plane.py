@@ -53,7 +53,7 @@ class ControlPlane:
         self._ports = ports
         self._authority = Authority("devcluster-ca")
         self._folder = layout.certificates
-        self._serving = self._authority.server("127.0.0.1", "localhost", "kubernetes.default.svc").write(
+        self.serving = self._authority.server("127.0.0.1", "localhost", "kubernetes.default.svc").write(
             self._folder, "serving"
         )
         self.authority_file.write_bytes(self._authority.certificate)
@@ -124,8 +124,8 @@ class ControlPlane:
             f"--secure-port={self.port}",
             "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.0.0.0/16",
-            f"--tls-cert-file={self._serving.certificate}",
-            f"--tls-private-key-file={self._serving.key}",
+            f"--tls-cert-file={self.serving.certificate}",
+            f"--tls-private-key-file={self.serving.key}",
             f"--client-ca-file={self.authority_file}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self._folder / 'service-account.pub'}",
@@ -133,6 +133,8 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
             "--profiling=false",
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-certificate-authority={self.authority_file}",
             f"--audit-policy-file={self._folder / 'audit-policy.yaml'}",
             f"--audit-log-path={self._layout.audit_log}",
         ]
@@ -163,8 +165,8 @@ class ControlPlane:
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports[program]}",
-            f"--tls-cert-file={self._serving.certificate}",
-            f"--tls-private-key-file={self._serving.key}",
+            f"--tls-cert-file={self.serving.certificate}",
+            f"--tls-private-key-file={self.serving.key}",
             "--profiling=false",
         ]
 

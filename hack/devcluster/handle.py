@@ -14,6 +14,8 @@ from devcluster.cluster import Scope
 from devcluster.control import call
 from devcluster.control_plane import administrator
 from devcluster.kubectl import Kubectl
+from devcluster.kubelet.folders import Folders
+from devcluster.kubelets import kubelet_part
 from devcluster.paths import Layout
 from devcluster.supervisor import PartStatus
 from gpustack_op.runtime.config import ClientConfig
@@ -52,6 +54,16 @@ class RunningCluster:
     async def add_machine(self, file: Path) -> str:
         """`file` is an absolute path, since the cluster's working directory is another; gives the node's name."""
         return str(await call(self.layout, "add_machine", file=str(file)))
+
+    def kubelet(self, node: str) -> Folders:
+        """Its folders: what its containers were given, and what is to be done to its checkpoint."""
+        return self.layout.kubelet(node)
+
+    async def restart_kubelet(self, node: str, *, meanwhile: Callable[[Folders], None] = lambda folders: None) -> None:
+        """Containers go on. `meanwhile` may lose the checkpoint, say."""
+        await self.stop_part(kubelet_part(node))
+        meanwhile(self.kubelet(node))
+        await self.restart(kubelet_part(node))
 
     async def remove_machine(self, node: str) -> None:
         await call(self.layout, "remove_machine", node=node)

@@ -1,8 +1,8 @@
-"""A simulated machine: the kubelet and NFD's worker of one node, as far as the API server sees them.
+"""A simulated machine: the Node of its kubelet and the NodeFeature of NFD's worker.
 
 Guarantees   The Node is Ready and stays so while this runs, also after the API server was away or the node was marked
-             unready. Extended resources that somebody puts into capacity appear in allocatable. The inventory is read
-             again when its file changes.
+             unready. Extended resources that somebody puts into capacity appear in allocatable, and so does what the
+             node's device plugins offer. The inventory is read again when its file changes.
 Recovery     Whatever fails is tried again a second later, and said once.
 """
 
@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from devcluster import node_objects, versions
+from devcluster import node_objects, node_resources, versions
 from devcluster.install import FIELD_MANAGER
+from devcluster.node_resources import NO_OFFER, Offer
 from gpustack_op.agent import inventory
 from gpustack_op.api.meta import KubeObject, PartialObject, Resource
 from gpustack_op.api.nfd import NODE_FEATURES
@@ -27,7 +28,7 @@ from gpustack_op.runtime.errors import NETWORK_ERRORS, AlreadyExists, ApiError
 
 HEARTBEAT: Final = node_objects.LEASE_SECONDS / 4
 TICK: Final = 1.0
-"""Seconds between two looks at the Node and at the inventory."""
+"""Seconds between two looks at the Node and at the inventory, unless said otherwise."""
 
 
 SCHEDULABLE_WITHIN: Final = 60.0
@@ -74,12 +75,30 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", Partial
 
 
 class SimulatedNode:
-    """`file` is the machine's inventory, which the node's agent reads too."""
+    """`file` is the machine's inventory, which the node's agent reads too. `period` is in seconds.
 
-    def __init__(self, file: Path, machine: inventory.Machine, client: Client, say: Callable[[str], None]) -> None:
+    `offer` says what device plugins offer, `endpoint` is what the status says of how to reach the kubelet.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        machine: inventory.Machine,
+        client: Client,
+        say: Callable[[str], None],
+        *,
+        period: float = TICK,
+        offer: Callable[[], Offer] = lambda: NO_OFFER,
+        endpoint: Mapping[str, Any] | None = None,
+    ) -> None:
         self.file = file
         self.machine = machine
         self.uid = ""
+        self.seen: Node | None = None
+        """The Node as it was at the last look."""
+        self._period = period
+        self._offer = offer
+        self._endpoint = endpoint
         self._client = client
         self._say = say
         self._read_at = file.stat().st_mtime_ns
@@ -120,10 +139,9 @@ class SimulatedNode:
         await self._client.delete(NODES, self.name)
 
     async def run(self) -> None:
-        """For ever, after `join`."""
+        """For ever, after `join`, by whoever that was done."""
         failing = False
         while True:
-            await asyncio.sleep(TICK)
             try:
                 await self._tick()
             except (ApiError, *NETWORK_ERRORS) as error:
@@ -132,16 +150,26 @@ class SimulatedNode:
                 failing = True
             else:
                 failing = False
+            await asyncio.sleep(self._period)
+
+    async def look(self) -> Node:
+        """The Node as it is now."""
+        self.seen = await self._client.get(NODES, self.name)
+        return self.seen
 
     async def _tick(self) -> None:
         if time.monotonic() - self._renewed_at >= HEARTBEAT:
             await self._renew()
-        node = await self._client.get(NODES, self.name)
+        node = await self.look()
+        self.uid = node.uid
         if not node.status.ready:
             await self._patch_status({"conditions": node_objects.conditions(_now())})
-        change = allocatable_change(node.status.capacity, node.status.allocatable)
+        if self._endpoint is not None:
+            await self._patch_status(self._endpoint)
+            self._endpoint = None
+        change = node_resources.change(node.status.capacity, node.status.allocatable, self._offer())
         if change:
-            await self._patch_status({"allocatable": change})
+            self.seen = await self._patch_status(change)
         await self._reread()
 
     async def _renew(self) -> None:
@@ -166,13 +194,6 @@ class SimulatedNode:
 
     def _patch_status(self, status: Mapping[str, Any]) -> Awaitable[Node]:
         return self._client.merge_patch(NODES, self.name, {"status": status}, subresource="status")
-
-
-def allocatable_change(capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> dict[str, str | None]:
-    """What to patch so that allocatable offers the extended resources of capacity, and no other. None removes one."""
-    wanted, present = node_objects.extended(capacity), node_objects.extended(allocatable)
-    change: dict[str, str | None] = {name: amount for name, amount in wanted.items() if present.get(name) != amount}
-    return change | dict.fromkeys(present.keys() - wanted.keys())
 
 
 def _now() -> datetime.datetime:

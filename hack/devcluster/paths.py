@@ -1,17 +1,21 @@
 """Where the development cluster keeps its files.
 
 Everything of one cluster is under `.state/<name>/` of this repository; binaries are shared by all checkouts, under
-the user's cache folder.
+the user's cache folder. A short link in the folder for temporary files leads to the kubelets' folders, since the kernel
+takes 107 bytes for a socket's path and a checkout may lie deeper than that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.errors import ClusterError
+from devcluster.kubelet.folders import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(__file__).resolve().parent / "tools"
@@ -23,6 +27,9 @@ NAME_VARIABLE = "GPUSTACK_DEVCLUSTER"
 """The environment variable that says which cluster a command means."""
 
 DEFAULT_NAME = "demo"
+
+LONGEST_NODE = 24
+"""Characters of a node's name that a socket's path has room for; longer ones are shortened."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -91,6 +98,25 @@ class Layout:
     @property
     def socket(self) -> Path:
         return self.root / "control.sock"
+
+    @property
+    def kubelets(self) -> Path:
+        return self.root / "kubelets"
+
+    @property
+    def short(self) -> Path:
+        """The link to `kubelets`. All paths of sockets begin with it."""
+        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:10]
+        return Path(tempfile.gettempdir()) / f"gpk-{digest}"
+
+    @property
+    def runtime_socket(self) -> Path:
+        return self.kubelets / "runtime.sock"
+
+    def kubelet(self, node: str) -> Folders:
+        """By their short names, which the node's agent uses too."""
+        digest = hashlib.sha256(node.encode()).hexdigest()[:8]
+        return Folders(self.short / (node if len(node) <= LONGEST_NODE else f"{node[:15]}-{digest}"))
 
     def log(self, part: str) -> Path:
         return self.logs / f"{part}.log"

@@ -12,6 +12,8 @@ from pathlib import Path
 from devcluster.build import Binaries
 from devcluster.control_plane import ControlPlane
 from devcluster.install import Installer, Json, read_manifests
+from devcluster.kubelet.settings import Timing
+from devcluster.kubelets import Kubelets
 from devcluster.kueue import NAMESPACE as KUEUE_NAMESPACE
 from devcluster.kueue import Kueue
 from devcluster.nfd import NAMESPACE as NFD_NAMESPACE
@@ -33,11 +35,19 @@ def rules() -> list[Json]:
 
 class Platform:
     def __init__(
-        self, layout: Layout, binaries: Binaries, ports: Ports, supervisor: Supervisor, kueue_configuration: Path
+        self,
+        layout: Layout,
+        binaries: Binaries,
+        ports: Ports,
+        supervisor: Supervisor,
+        *,
+        kueue_configuration: Path,
+        kubelet_timing: Timing,
     ) -> None:
         self.control_plane = ControlPlane(layout, binaries, ports)
         self._discovery = NodeFeatureDiscovery(layout, binaries, self.control_plane)
         self._kueue = Kueue(layout, binaries, ports, self.control_plane, kueue_configuration)
+        self._kubelets = Kubelets(layout, ports, self.control_plane, kubelet_timing)
         self._supervisor = supervisor
 
     async def start_api_server(self) -> None:
@@ -66,12 +76,22 @@ class Platform:
                 self._supervisor.start, *self.control_plane.controller_manager(), after=[ours, features, queues]
             )
             joined = [steps.add(node.join) for node in nodes]
+            runtime = steps.add(self._supervisor.start, *self._kubelets.runtime())
             for node in nodes:
+                steps.add(self.start_kubelet, node, after=[runtime, *joined])
                 steps.add(node.publish, after=[features, *joined])
                 steps.add(node.until_schedulable, after=[controllers, *joined])
             if nodes:
                 launch = self._discovery.launch(nodes[0].name)
                 steps.add(self._supervisor.start, *launch, after=[features, *joined])
+
+    async def start_kubelet(self, node: SimulatedNode) -> None:
+        """The Node must be there."""
+        await self._supervisor.start(*self._kubelets.kubelet(node.name, node.file))
+
+    async def end_containers(self, node: str) -> None:
+        """Of a machine that is gone."""
+        await self._kubelets.end_containers(node)
 
     async def _start_kueue(self, installer: Installer) -> None:
         await installer.install([self._kueue.secret()])

@@ -22,7 +22,7 @@ from devcluster.errors import PortsError
 
 FIRST, LAST = 20_000, 32_000
 BLOCK = 100
-"""Ports a cluster: some ten for the platform, two for each agent."""
+"""Ports a cluster: some ten for the platform, three for each node."""
 
 
 class Ports:

@@ -68,6 +68,7 @@ def forget(layout: Layout) -> None:
 
 
 def clear(layout: Layout, *, keep: frozenset[str] = KEPT) -> None:
+    layout.short.unlink(missing_ok=True)
     for path in layout.root.iterdir():
         if path.name in keep:
             continue

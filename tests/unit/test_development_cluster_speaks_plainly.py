@@ -109,11 +109,11 @@ def test_the_table_tells_what_runs_and_how_the_rest_ended() -> None:
     parts = [
         PartStatus("etcd", "running", 42, 12.6),
         PartStatus("kueue", "ended", ending="killed by SIGKILL", tail="last words"),
-        PartStatus("node a", "simulated"),
+        PartStatus("nfd-master", "stopped"),
     ]
     assert table(parts).splitlines() == [
-        "PART     STATE       PID   SINCE",
-        "etcd     running     42    13 s",
-        "kueue    ended             killed by SIGKILL",
-        "node a   simulated",
+        "PART         STATE     PID   SINCE",
+        "etcd         running   42    13 s",
+        "kueue        ended           killed by SIGKILL",
+        "nfd-master   stopped",
     ]

@@ -7,7 +7,6 @@ import datetime
 import pytest
 
 from devcluster import node_objects
-from devcluster.node import allocatable_change
 from devcluster.paths import MACHINES
 from gpustack_op.agent import inventory
 
@@ -97,22 +96,6 @@ def test_a_machine_without_cards_has_no_card_on_the_bus() -> None:
 
 def test_what_an_inventory_does_not_tell_is_not_published() -> None:
     assert node_objects.feature_labels(inventory.parse(BARE, file="bare.yaml")) == {}
-
-
-@pytest.mark.parametrize(
-    ("capacity", "allocatable", "change"),
-    [
-        pytest.param({"cpu": "4"}, {"cpu": "3"}, {}, id="what the kubelet itself declares is not touched"),
-        pytest.param({"a.b/c": "2"}, {}, {"a.b/c": "2"}, id="a new resource is offered"),
-        pytest.param({"a.b/c": "2"}, {"a.b/c": "2"}, {}, id="a settled node is not written"),
-        pytest.param({"a.b/c": "3"}, {"a.b/c": "2"}, {"a.b/c": "3"}, id="a changed amount is followed"),
-        pytest.param({}, {"a.b/c": "2"}, {"a.b/c": None}, id="a resource that is gone is withdrawn"),
-    ],
-)
-def test_extended_resources_become_allocatable(
-    capacity: dict[str, str], allocatable: dict[str, str], change: dict[str, str | None]
-) -> None:
-    assert allocatable_change(capacity, allocatable) == change
 
 
 @pytest.mark.parametrize(
