@@ -51,7 +51,16 @@ class Programs:
         return self._launch(OPERATOR, OPERATOR_PART, arguments)
 
     def agent(self, node: str, inventory: Path, extra: Sequence[str] = ()) -> Launch:
-        arguments = [f"--node={node}", "--detector=simulated", f"--inventory={inventory}", *extra]
+        folder = self._layout.root / "agents" / node
+        arguments = [
+            f"--node={node}",
+            "--detector=simulated",
+            f"--inventory={inventory}",
+            f"--kubelet-root={self._layout.kubelet(node).root}",
+            f"--state-dir={_made(folder / 'state')}",
+            f"--lock-dir={_made(folder / 'lock')}",
+            *extra,
+        ]
         return self._launch(AGENT, agent_part(node), arguments)
 
     def _launch(self, program: str, part: str, arguments: Sequence[str]) -> Launch:
@@ -82,3 +91,8 @@ class Programs:
             "GPUSTACK_CA_FILE": str(self._control_plane.authority_file),
             "PYTHONUNBUFFERED": "1",
         }
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
