@@ -173,9 +173,15 @@ class QueueReconciler:
             "Warning",
             "TooManyFlavors",
             f'InstanceType "{type_.name}": its pool has more flavors than the {FLAVOR_LIMIT} a ClusterQueue holds; '
-            f"left out: {', '.join(plan.left_out)}; split the pool by another InstanceType",
+            f"left out: {'; '.join(map(self._with_nodes, plan.left_out))}. Split the pool by another InstanceType",
             action="PlanQueue",
         )
+
+    def _with_nodes(self, name: str) -> str:
+        flavor = self.informers.flavors.get(name)
+        selector = flavor.spec.node_labels if flavor else None
+        nodes = sorted(node.name for node in self.informers.nodes.all() if labels.selects(selector, node.labels))
+        return f"{', '.join(nodes) or 'no node'} (flavor {name})"
 
     # --- What wakes it ------------------------------------------------------------------------------------------
 

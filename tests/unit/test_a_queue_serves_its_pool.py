@@ -306,8 +306,8 @@ async def test_the_sixty_fifth_is_left_out_and_told_once() -> None:
         (
             "TooManyFlavors",
             'InstanceType "t4": its pool has more flavors than the 64 a ClusterQueue holds; left out: '
-            "gpustack--intel-xeon-platinum-8259cl--nvidia-tesla-t4-linux-amd64-65d; "
-            "split the pool by another InstanceType",
+            "no node (flavor gpustack--intel-xeon-platinum-8259cl--nvidia-tesla-t4-linux-amd64-65d). "
+            "Split the pool by another InstanceType",
         )
     ]
 
