@@ -87,6 +87,8 @@ NODES = Resource(
         "feature.gpustack.ai/",
         "general.feature.gpustack.ai/",
         "acceleratable.feature.gpustack.ai/",
+        "sliced-max-free-units.fit.gpustack.ai/",
+        "shared-free-cards.fit.gpustack.ai/",
         "kubernetes.io/",
         "feature.node.kubernetes.io/cpu-model.",
     ),

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpustack_op.api.kueue import CLUSTER_QUEUES
+from gpustack_op.api.nfd import NodeFeature
 from gpustack_op.operator import flavor_derivation, queue
 from gpustack_op.operator.admission_check import AdmissionCheckReconciler
 from gpustack_op.operator.devices import DevicesReconciler
+from gpustack_op.operator.fit_labels import FitLabelsReconciler, fit_changed
 from gpustack_op.operator.flavor_derivation import FlavorDerivationReconciler
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.instance_type import InstanceTypeReconciler
 from gpustack_op.operator.instance_type_flavor import InstanceTypeFlavorReconciler
 from gpustack_op.operator.instance_type_status import InstanceTypeStatusReconciler
+from gpustack_op.operator.node_capacity import NodeCapacityReconciler, capacity_changed
 from gpustack_op.operator.node_feature import NodeFeatureReconciler, node_of
 from gpustack_op.operator.node_feature_rule import NodeFeatureRuleReconciler
 from gpustack_op.operator.node_states import NodeStates
@@ -23,7 +26,7 @@ from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.operator.topology import TopologyReconciler
 from gpustack_op.runtime.apply import Writer
 from gpustack_op.runtime.client import Client
-from gpustack_op.runtime.controller import Controller, Request, mapped, owned, primary
+from gpustack_op.runtime.controller import Controller, Request, Watch, mapped, owned, primary
 from gpustack_op.runtime.events import Recorder
 
 WORKERS = 8
@@ -52,6 +55,8 @@ def all_controllers(parts: Parts) -> list[Controller]:
         node_feature(parts),
         node_feature_rule(parts),
         devices(parts),
+        node_capacity(parts),
+        fit_labels(parts),
         topology(parts),
         flavors(parts),
         queues(parts),
@@ -93,6 +98,31 @@ def devices(parts: Parts) -> Controller:
         [primary(informers.devices), primary(informers.nodes), mapped(informers.node_features, node_of)],
         workers=WORKERS,
     )
+    parts.states.subscribe(lambda node, _: controller.enqueue(Request(node)))
+    return controller
+
+
+def node_capacity(parts: Parts) -> Controller:
+    informers = parts.informers
+    reconciler = NodeCapacityReconciler(informers, parts.client, parts.writer("node-capacity"), parts.states)
+    watches = [primary(informers.nodes, predicate=capacity_changed), primary(informers.devices)]
+    return _of_each_node(parts, Controller(reconciler, [*watches, _features(informers)], workers=WORKERS))
+
+
+def fit_labels(parts: Parts) -> Controller:
+    informers = parts.informers
+    reconciler = FitLabelsReconciler(informers, parts.client, parts.writer("fit-labels"), parts.states)
+    watches = [primary(informers.nodes, predicate=fit_changed), primary(informers.devices)]
+    return _of_each_node(parts, Controller(reconciler, [*watches, _features(informers)], workers=WORKERS))
+
+
+def _features(informers: Informers) -> Watch[NodeFeature]:
+    """Wakes nobody: that a node is managed is not known before they are read."""
+    return mapped(informers.node_features, lambda _: ())
+
+
+def _of_each_node(parts: Parts, controller: Controller) -> Controller:
+    """Wakes a node whenever what it offers has changed."""
     parts.states.subscribe(lambda node, _: controller.enqueue(Request(node)))
     return controller
 

@@ -12,7 +12,7 @@ import base64
 import ipaddress
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from gpustack_op.api.meta import KubeObject, Resource
@@ -43,6 +43,8 @@ class Hook:
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
     when: tuple[tuple[str, str], ...] = ()
     labelled: tuple[str, ...] = ()
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    """`Ignore` lets the object pass while nobody answers, for what something else makes good later."""
 
 
 class Address(Protocol):
@@ -174,7 +176,7 @@ def _webhook(hook: Hook, address: Address, bundle: bytes) -> dict[str, Any]:
             }
         ],
         "matchConditions": [{"name": name, "expression": expression} for name, expression in hook.when],
-        "failurePolicy": "Fail",
+        "failurePolicy": hook.failure_policy,
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_SECONDS,

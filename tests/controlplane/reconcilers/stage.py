@@ -42,6 +42,8 @@ EVERYTHING: Final = (
     "node_feature",
     "node_feature_rule",
     "devices",
+    "node_capacity",
+    "fit_labels",
     "topology",
     "flavors",
     "queues",
