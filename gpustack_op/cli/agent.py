@@ -22,6 +22,7 @@ from gpustack_op.api.worker import GROUP, SETTINGS_GROUP
 from gpustack_op.runtime import logging
 from gpustack_op.runtime.apply import Writer
 from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.cache_metrics import CacheCollector
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.config import ClientConfig, ConfigError
 from gpustack_op.runtime.controller import Controller, Request, mapped, primary
@@ -144,6 +145,7 @@ async def _run(options: argparse.Namespace, config: ClientConfig, cards: Detecto
 def build(options: argparse.Namespace, client: Client, cards: Detector, metrics: Metrics) -> Parts:
     """Wires one agent; nothing runs yet."""
     caches = Caches(client)
+    metrics.registry.register(CacheCollector(caches))
     informers = AgentInformers(caches, node=options.node, namespace=options.namespace)
     recorder = Recorder(client, controller="gpustack.ai/agent", instance=options.node, metrics=metrics)
     monitor = Monitor(cards, informers, Announcements(recorder, informers.node), wake=lambda: reporter.enqueue(request))

@@ -21,6 +21,7 @@ from gpustack_op.operator.settings.reconciler import SettingsReconciler, setting
 from gpustack_op.operator.settings.sources import Sources
 from gpustack_op.operator.webhooks.hooks import add_webhooks
 from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.cache_metrics import CacheCollector
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.config import ClientConfig, ConfigError
 from gpustack_op.runtime.events import Recorder
@@ -88,6 +89,7 @@ async def run(options: argparse.Namespace) -> None:
         Client(config, observe=observe) as lease_client,
     ):
         caches = Caches(client)
+        metrics.registry.register(CacheCollector(caches))
         manager = Manager(client, caches, options=manager_options(options), metrics=metrics, lease_client=lease_client)
         await assemble(manager, client, caches, options).run()
 
