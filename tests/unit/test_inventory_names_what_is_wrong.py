@@ -94,8 +94,8 @@ def test_any_product_name_is_a_legal_input(name: str) -> None:
         ),
         pytest.param(
             "{manufacturer: acme, uuid: GPU-2}",
-            'f.yaml: accelerators[1] (GPU-2): manufacturer "acme": write one of amd, ascend, cambricon, hygon, iluvatar, '
-            "metax, mthreads, nvidia, thead",
+            'f.yaml: accelerators[1] (GPU-2): manufacturer "acme": write one of amd, ascend, cambricon, hygon, '
+            "iluvatar, metax, mthreads, nvidia, thead",
             id="a manufacturer that nobody knows",
         ),
         pytest.param(
