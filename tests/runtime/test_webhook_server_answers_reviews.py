@@ -165,7 +165,7 @@ async def test_a_refusal_tells_every_field(stand: Stand) -> None:
                     "field": "spec.colour",
                     "message": "Required value: must be specified",
                 },
-            ]
+            ],
         },
     }
 

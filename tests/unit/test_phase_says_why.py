@@ -13,9 +13,7 @@ from gpustack_op.operator.instance_type_phase import PhaseReport, Situation, pha
 
 def queue(status: str = "True", reason: str = "Ready", message: str = "", *, seen: int = 1) -> ClusterQueue:
     active = Condition(type="Active", status=status, reason=reason, message=message, observed_generation=seen)
-    return ClusterQueue(
-        metadata=ObjectMeta(name="a10g", generation=1), status=ClusterQueueStatus(conditions=(active,))
-    )
+    return ClusterQueue(metadata=ObjectMeta(name="a10g", generation=1), status=ClusterQueueStatus(conditions=(active,)))
 
 
 BACKED = Situation(name="a10g", pool="nvidia-a10g on linux/amd64", queue=queue())
