@@ -37,13 +37,14 @@ class DeviceManager:
         health_changed: Callable[[str], None] = lambda pod: None,
         seed: int | None = None,
         stopped_grace: float = STOPPED_GRACE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._active = active
         self._random = random.Random(seed)
         self._devices = Devices(
             folders,
             active=active,
-            clock=time.monotonic,
+            clock=clock,
             say=say,
             health_changed=health_changed,
             stopped_grace=stopped_grace,
