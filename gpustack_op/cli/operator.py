@@ -20,6 +20,7 @@ from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.operator.settings.reconciler import SettingsReconciler, settings_controller
 from gpustack_op.operator.settings.sources import Sources
 from gpustack_op.operator.webhooks.hooks import add_webhooks
+from gpustack_op.operator.workload_fit import FitPin
 from gpustack_op.runtime.cache import Caches
 from gpustack_op.runtime.cache_metrics import CacheCollector
 from gpustack_op.runtime.client import Client
@@ -117,7 +118,8 @@ def assemble(manager: Manager, client: Client, caches: Caches, options: argparse
     keeping = SettingsReconciler(sources, client, parts.writer("settings"), recorder, seeds=stored_first)
     manager.add_controller(settings_controller(keeping))
     bind = Bind(*split_address(options.webhook_bind))
-    add_webhooks(manager, client, caches, informers, address(options), bind, namespace=namespace)
+    fit = FitPin(informers, settings)
+    add_webhooks(manager, client, caches, informers, address(options), bind, namespace=namespace, fit=fit)
     return manager
 
 

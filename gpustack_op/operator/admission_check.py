@@ -1,7 +1,7 @@
 """Keeps the AdmissionCheck that every accelerated queue lists, and says that its controller is there.
 
 Owns      the AdmissionCheck `gpustack-node-devices` and its condition `Active`.
-Never     judges a Workload here: accelerated Workloads wait at the check until a judge is running.
+Never     judges a Workload here, see `admission_judge`.
 Woken by  AdmissionChecks.
 Promises  a deleted or edited check is put back; a settled cluster sees no write.
 """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gpustack_op.api.kueue import CLUSTER_QUEUES
 from gpustack_op.api.nfd import NodeFeature
 from gpustack_op.operator import flavor_derivation, queue
 from gpustack_op.operator.admission_check import AdmissionCheckReconciler
+from gpustack_op.operator.admission_judge import AdmissionJudge, gave_cards_back, ledger_moved, usability_changed
 from gpustack_op.operator.devices import DevicesReconciler
 from gpustack_op.operator.fit_labels import FitLabelsReconciler, fit_changed
 from gpustack_op.operator.flavor_derivation import FlavorDerivationReconciler
@@ -24,6 +26,7 @@ from gpustack_op.operator.queue import QueueReconciler
 from gpustack_op.operator.queue_entrance import QueueEntranceReconciler
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.operator.topology import TopologyReconciler
+from gpustack_op.operator.workload_fit import FitPin, WorkloadFitReconciler, may_need_pin
 from gpustack_op.runtime.apply import Writer
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.controller import Controller, Request, Watch, mapped, owned, primary
@@ -65,6 +68,8 @@ def all_controllers(parts: Parts) -> list[Controller]:
         instance_type_status(parts),
         catalog(parts),
         admission_check(parts),
+        admission_judge(parts),
+        workload_fit(parts),
     ]
 
 
@@ -105,15 +110,17 @@ def devices(parts: Parts) -> Controller:
 def node_capacity(parts: Parts) -> Controller:
     informers = parts.informers
     reconciler = NodeCapacityReconciler(informers, parts.client, parts.writer("node-capacity"), parts.states)
-    watches = [primary(informers.nodes, predicate=capacity_changed), primary(informers.devices)]
-    return _of_each_node(parts, Controller(reconciler, [*watches, _features(informers)], workers=WORKERS))
+    nodes = primary(informers.nodes, predicate=capacity_changed)
+    watches: list[Watch[Any]] = [nodes, primary(informers.devices), _features(informers)]
+    return _of_each_node(parts, Controller(reconciler, watches, workers=WORKERS))
 
 
 def fit_labels(parts: Parts) -> Controller:
     informers = parts.informers
     reconciler = FitLabelsReconciler(informers, parts.client, parts.writer("fit-labels"), parts.states)
-    watches = [primary(informers.nodes, predicate=fit_changed), primary(informers.devices)]
-    return _of_each_node(parts, Controller(reconciler, [*watches, _features(informers)], workers=WORKERS))
+    nodes = primary(informers.nodes, predicate=fit_changed)
+    watches: list[Watch[Any]] = [nodes, primary(informers.devices), _features(informers)]
+    return _of_each_node(parts, Controller(reconciler, watches, workers=WORKERS))
 
 
 def _features(informers: Informers) -> Watch[NodeFeature]:
@@ -235,6 +242,33 @@ def catalog(parts: Parts) -> Controller:
 def admission_check(parts: Parts) -> Controller:
     reconciler = AdmissionCheckReconciler(parts.informers, parts.writer("admission-check"))
     return _single(Controller(reconciler, [primary(parts.informers.checks)]), reconciler.ONLY)
+
+
+def admission_judge(parts: Parts) -> Controller:
+    """One worker: what is said Ready has to count when the next Workload is judged."""
+    informers = parts.informers
+    judge = AdmissionJudge(informers, parts.client, parts.recorder)
+    watches: list[Watch[Any]] = [
+        primary(informers.workloads),
+        mapped(informers.workloads, judge.waiting_for_anything, predicate=gave_cards_back),
+        mapped(informers.devices, judge.waiting_for_devices, predicate=ledger_moved),
+        mapped(informers.nodes, judge.waiting_for_node, predicate=usability_changed),
+        mapped(informers.flavors, lambda _: ()),
+        mapped(informers.queues, lambda _: ()),
+    ]
+    return Controller(judge, watches, workers=1)
+
+
+def workload_fit(parts: Parts) -> Controller:
+    informers = parts.informers
+    reconciler = WorkloadFitReconciler(informers, parts.client, FitPin(informers, parts.settings))
+    watches: list[Watch[Any]] = [
+        primary(informers.workloads, predicate=may_need_pin),
+        mapped(informers.types, lambda _: ()),
+        mapped(informers.queues, lambda _: ()),
+        mapped(informers.local_queues, lambda _: ()),
+    ]
+    return Controller(reconciler, watches)
 
 
 def _single(controller: Controller, only: Request) -> Controller:

@@ -12,9 +12,12 @@ import msgspec
 from gpustack_op.api.kueue import LOCAL_QUEUES, RESOURCE_FLAVORS
 from gpustack_op.api.worker import INSTANCE_TYPES
 from gpustack_op.operator.informers import Informers
+from gpustack_op.operator.settings.live import LiveSettings
+from gpustack_op.operator.settings.sources import Sources
 from gpustack_op.operator.webhooks import hooks
 from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
+from gpustack_op.operator.workload_fit import FitPin
 from gpustack_op.runtime.cache import Caches
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.config import ClientConfig
@@ -79,7 +82,8 @@ async def judging(config: ClientConfig) -> AsyncIterator[Client]:
         informers = Informers.of(caches, NAMESPACE)
         server = WebhookServer(Bind("127.0.0.1", 0), tls, Metrics())
         fronting = Fronting(informers, client)
-        hooks.install(server, informers, OwnIdentity(client, NAMESPACE), fronting, namespace=NAMESPACE)
+        fit = FitPin(informers, LiveSettings(Sources.of(caches, NAMESPACE)))
+        hooks.install(server, informers, OwnIdentity(client, NAMESPACE), fronting, fit, namespace=NAMESPACE)
         await server.start()
         caches.start()
         address = ByUrl(f"https://127.0.0.1:{server.port}")

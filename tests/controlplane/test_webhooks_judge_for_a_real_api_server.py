@@ -17,6 +17,7 @@ from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.webhooks import hooks
 from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
+from gpustack_op.operator.workload_fit import FitPin
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import Forbidden, InternalError, Invalid, NotFound
 from gpustack_op.runtime.metrics import Metrics
@@ -74,7 +75,8 @@ async def operator(cluster: RunningCluster) -> AsyncIterator[Operator]:
         server = WebhookServer(Bind("127.0.0.1", 0), tls, Metrics())
         informers = cast(Informers, caches)
         identity, fronting = OwnIdentity(Stranger(), NAMESPACE), Fronting(informers, client)
-        hooks.install(server, informers, identity, fronting, namespace=NAMESPACE)
+        fit = FitPin(informers, cast(Any, None))
+        hooks.install(server, informers, identity, fronting, fit, namespace=NAMESPACE)
         await server.start()
         address = ByUrl(f"https://127.0.0.1:{server.port}")
         plan = Plan(NAMESPACE, hooks.STORED_PAIR, address, hooks.registrations(NAMESPACE))

@@ -14,6 +14,7 @@ from gpustack_op.operator.webhooks import hooks
 from gpustack_op.operator.webhooks import instance_type as instance_type_module
 from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
+from gpustack_op.operator.workload_fit import FitPin
 from gpustack_op.runtime.informer import Informer
 from gpustack_op.runtime.selector import EVERYTHING
 from tests.runtime.catalog_caches import CatalogCaches
@@ -41,7 +42,8 @@ async def stand(cluster: CatalogCaches) -> AsyncIterator[Stand]:
     identity = OwnIdentity(cast(Any, MemoryApi()), "gpustack-system")
     informers = cast(Informers, cluster)
     fronting = Fronting(informers, cast(Any, MemoryApi()))
-    hooks.install(server, informers, identity, fronting, namespace="gpustack-system")
+    fit = FitPin(informers, cast(Any, None))
+    hooks.install(server, informers, identity, fronting, fit, namespace="gpustack-system")
     async with standing(server, local_keyring(), metrics) as started:
         yield started
 
@@ -209,6 +211,11 @@ def test_the_hooks_are_registered_where_they_are_answered() -> None:
         ),
         ("mutate.gpustack-worker.core.v1.pod", "/mutate-gpustack-worker-core-v1-pod", "pods"),
         ("mutate.gpustack-worker.batch.v1.job", "/mutate-gpustack-worker-batch-v1-job", "jobs"),
+        (
+            "mutate.gpustack-worker.kueue.v1beta2.workload",
+            "/mutate-gpustack-worker-kueue-v1beta2-workload",
+            "workloads",
+        ),
         (
             "validate.worker.gpustack.ai.v1.instancetype",
             "/validate-worker-gpustack-ai-v1-instancetype",

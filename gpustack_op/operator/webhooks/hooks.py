@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpustack_op.api.core import PODS
+from gpustack_op.api.kueue import WORKLOADS
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES, SETTINGS
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.namespaces import CLOSED_PREFIX, KUEUE_NAMESPACE, NFD_NAMESPACE
@@ -15,6 +16,8 @@ from gpustack_op.operator.webhooks.instance_type_flavor import InstanceTypeFlavo
 from gpustack_op.operator.webhooks.job import JOBS, JobWebhook
 from gpustack_op.operator.webhooks.pod import PodWebhook
 from gpustack_op.operator.webhooks.setting import SettingWebhook
+from gpustack_op.operator.webhooks.workload import WorkloadWebhook
+from gpustack_op.operator.workload_fit import FitPin
 from gpustack_op.runtime.cache import Caches
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.manager import Manager
@@ -63,6 +66,12 @@ VALIDATE_JOB = Hook(
     "validate.gpustack-worker.batch.v1.job", "/validate-gpustack-worker-batch-v1-job", JOBS,
     labelled=(KUEUE_QUEUE_NAME,),
 )  # fmt: skip
+DEFAULT_WORKLOAD = Hook(
+    "mutate.gpustack-worker.kueue.v1beta2.workload", "/mutate-gpustack-worker-kueue-v1beta2-workload", WORKLOADS,
+    when=(("entrance", "has(object.spec.queueName) && object.spec.queueName.startsWith('gpustack-fnv64-')"),),
+    failure_policy="Ignore",
+)  # fmt: skip
+"""A Workload that is not pinned is still judged, and is pinned later."""
 
 
 _CONTAINERS_ARE_NEW = (
@@ -78,7 +87,13 @@ def registrations(namespace: str) -> tuple[Registration, ...]:
     """All of them. `namespace` is the operator's own: no Pod or Job is looked at there, nor in other closed ones."""
     pods, jobs = _queued(namespace), _queued(namespace, _CONTAINERS_ARE_NEW)
     return (
-        mutating(MUTATION, [DEFAULT_INSTANCE_TYPE, replace(DEFAULT_POD, when=pods), replace(DEFAULT_JOB, when=jobs)]),
+        mutating(
+            MUTATION,
+            [
+                *(DEFAULT_INSTANCE_TYPE, replace(DEFAULT_POD, when=pods), replace(DEFAULT_JOB, when=jobs)),
+                DEFAULT_WORKLOAD,
+            ],
+        ),
         validating(
             VALIDATION,
             [
@@ -104,12 +119,13 @@ def add_webhooks(
     bind: Bind,
     *,
     namespace: str,
+    fit: FitPin,
 ) -> None:
     """Makes the manager serve all of them, under a certificate for that address."""
     tls = server_tls()
     server = WebhookServer(bind, tls, manager.metrics)
     fronting = Fronting(informers, client)
-    install(server, informers, OwnIdentity(client, namespace), fronting, namespace=namespace)
+    install(server, informers, OwnIdentity(client, namespace), fronting, fit, namespace=namespace)
     plan = Plan(namespace, STORED_PAIR, address, registrations(namespace), field_manager="gpustack-webhooks")
     elector = manager.elector
     keeper = CertificateKeeper(client, tls, plan, leading=(lambda: elector.leading) if elector else always)
@@ -119,7 +135,13 @@ def add_webhooks(
 
 
 def install(
-    server: WebhookServer, informers: Informers, identity: OwnIdentity, fronting: Fronting, *, namespace: str
+    server: WebhookServer,
+    informers: Informers,
+    identity: OwnIdentity,
+    fronting: Fronting,
+    fit: FitPin,
+    *,
+    namespace: str,
 ) -> None:
     """Makes the server answer all of them."""
     types = InstanceTypeWebhook(informers)
@@ -132,3 +154,4 @@ def install(
     server.add_validator(VALIDATE_POD.path, pods.validate)
     server.add_defaulter(DEFAULT_JOB.path, jobs.default)
     server.add_validator(VALIDATE_JOB.path, jobs.validate)
+    server.add_defaulter(DEFAULT_WORKLOAD.path, WorkloadWebhook(fit).default)

@@ -52,6 +52,8 @@ EVERYTHING: Final = (
     "instance_type_status",
     "catalog",
     "admission_check",
+    "admission_judge",
+    "workload_fit",
     "settings",
 )
 
