@@ -70,10 +70,5 @@ class Kubelets:
         await runtime.remove([state.id for state in snapshot.states])
 
     def _launch(self, part: str, arguments: list[str], stage: int) -> Command:
-        """Nothing that is forked for `kubectl exec` uses gRPC, which would rather be told so."""
-        environment = {
-            "PYTHONPATH": f"{REPOSITORY / 'hack'}:{REPOSITORY}",
-            "PYTHONUNBUFFERED": "1",
-            "GRPC_ENABLE_FORK_SUPPORT": "0",
-        }
+        environment = {"PYTHONPATH": f"{REPOSITORY / 'hack'}:{REPOSITORY}", "PYTHONUNBUFFERED": "1"}
         return Command(part=part, arguments=[sys.executable, *arguments], stage=stage, environment=environment)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import shutil
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
-from devcluster.process import die_with
+from devcluster.kubelet import tethered
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 
@@ -44,11 +46,11 @@ class Wanted:
 async def serve(request: web.Request, wanted: Wanted) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(protocols=(PROTOCOL,), max_msg_size=0)
     await socket.prepare(request)
-    try:
-        session = await (_Terminal if wanted.terminal else _Pipes).open(wanted)
-    except OSError as error:
-        await _tell_end(socket, _failure(f"cannot run {wanted.command[0]}: {error.strerror}", "InternalError"))
+    program = wanted.command[0] if wanted.command else ""
+    if shutil.which(program, path=wanted.environment.get("PATH")) is None:
+        await _tell_end(socket, _failure(f'exec: "{program}": executable file not found in $PATH', "InternalError"))
         return socket
+    session = await (_Terminal if wanted.terminal else _Pipes).open(wanted)
     feeding = asyncio.create_task(_feed(socket, session))
     try:
         await session.pump(socket)
@@ -170,11 +172,11 @@ async def _copy(reader: asyncio.StreamReader, stream: int, socket: web.WebSocket
 
 async def _spawn(wanted: Wanted, **streams: Any) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", tethered.__file__, str(os.getpid())),
         *wanted.command,
         env=dict(wanted.environment),
         cwd=wanted.directory,
         start_new_session=True,
-        preexec_fn=die_with(os.getpid()),
         **streams,
     )
 
