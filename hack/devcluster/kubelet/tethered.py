@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 
@@ -14,4 +15,6 @@ if __name__ == "__main__":
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):
         sys.exit(1)
-    os.execvp(sys.argv[2], sys.argv[2:])
+    # Python itself adds to its environment when it starts; the kernel shows what it was given.
+    given = Path("/proc/self/environ").read_bytes().split(b"\0")
+    os.execvpe(sys.argv[2], sys.argv[2:], dict(each.split(b"=", 1) for each in given if b"=" in each))
