@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpustack_op.api.core import NODES, SECRETS
+from gpustack_op.api.core import NODES, SECRETS, Node
 from gpustack_op.api.kueue import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES
 from gpustack_op.api.meta import KubeObject, PartialObject, Resource
 from gpustack_op.api.nfd import NODE_FEATURE_RULES, NODE_FEATURES
 from gpustack_op.api.worker import DEVICES, INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES, SETTINGS
+from gpustack_op.operator.node_capacity import is_counting
 from gpustack_op.operator.ownership import is_pool
 from gpustack_op.operator.queue_stages import holds_nothing, kueue_has_seen
 from gpustack_op.operator.webhooks.hooks import STORED_PAIR, registrations
@@ -27,6 +28,7 @@ from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.errors import Conflict, NotFound
 from gpustack_op.runtime.finalizers import remove_finalizer
 from gpustack_op.scheduling import labels, names
+from gpustack_op.scheduling.fit_labels import is_fit_label
 
 PAUSE = 0.5
 """Seconds between two looks at what is still draining."""
@@ -110,11 +112,14 @@ class Cleanup:
             await remove_finalizer(self.client, _partial(INSTANCE_TYPES), type_, labels.CONTROLLED_FINALIZER)
 
     async def _unmark_nodes(self) -> None:
-        for node in await self._all(_partial(NODES)):
-            if labels.MANAGED in node.annotations:
-                patch = {"metadata": {"uid": node.uid, "annotations": {labels.MANAGED: None}}}
-                with suppress(NotFound):
+        for node in await self._all(NODES):
+            with suppress(NotFound):
+                if marks := _marks(node):
+                    patch = {"metadata": {"uid": node.uid, **marks}}
                     await self.client.merge_patch(NODES, node.name, patch)
+                if counted := [key for key in node.status.capacity or () if is_counting(key)]:
+                    capacity = {"status": {"capacity": dict.fromkeys(counted)}}
+                    await self.client.merge_patch(NODES, node.name, capacity, subresource="status")
 
     async def _remove(self, kind: Kind) -> None:
         resource = _partial(kind.resource)
@@ -132,6 +137,13 @@ class Cleanup:
             return await self.client.list(resource, namespace)
         except NotFound:
             return []  # the kind is not served
+
+
+def _marks(node: Node) -> dict[str, dict[str, None]]:
+    """What has to go of our annotations and labels."""
+    labelled = [key for key in node.labels if is_fit_label(key)]
+    marks = {"annotations": {labels.MANAGED: None}} if labels.MANAGED in node.annotations else {}
+    return marks | ({"labels": dict.fromkeys(labelled)} if labelled else {})
 
 
 def _partial(resource: Resource[Any]) -> Resource[PartialObject]:

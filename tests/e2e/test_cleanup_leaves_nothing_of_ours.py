@@ -62,6 +62,7 @@ async def test_nothing_of_ours_is_left_and_nothing_else_is_touched(doomed: Runni
         assert await doomed.kubectl("-n", "gpustack-system", "get", "secrets,nodefeatures", "-o", "name") == ""
         with pytest.raises(NotFound):
             await client.get(INSTANCE_TYPES, "gpustack--generic-linux-amd64")
+        assert "fit.gpustack.ai/" not in await doomed.kubectl("get", "nodes", "-o", "yaml")
         assert await cleanup(doomed) == ""
 
 

@@ -36,6 +36,8 @@ FURTHER = {
         "metadata.labels[feature.node.kubernetes.io/system-os_release.VERSION_ID.major]",
         "metadata.labels[feature.node.kubernetes.io/system-os_release.VERSION_ID.minor]",
         "metadata.labels[kubernetes.io/hostname]",
+        "metadata.labels[shared-free-cards.fit.gpustack.ai/nvidia-a10g]",
+        "metadata.labels[sliced-max-free-units.fit.gpustack.ai/nvidia-a10g]",
         "spec",
         "status",
     ),
