@@ -80,6 +80,8 @@ class MemoryCluster(MemoryApi):
             SECRETS.plural: secrets,
             SETTINGS.plural: settings,
         }
+        for informer in self._followers.values():
+            informer._synced.set()  # an empty cluster is known to be empty
         self.settings = LiveSettings(self._sources)
         self.told = Told()
 

@@ -21,7 +21,7 @@ from gpustack_op.operator.ownership import is_pool
 from gpustack_op.operator.queue_stages import listed_flavors
 from gpustack_op.operator.settings.live import LiveSettings
 from gpustack_op.runtime.apply import Writer
-from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.controller import DONE, Request, Result, TryAgainError
 from gpustack_op.runtime.errors import NotFound
 from gpustack_op.scheduling import labels, names
 from gpustack_op.scheduling.accelerator_key import accelerator_key
@@ -77,6 +77,7 @@ class InstanceTypeStatusReconciler:
         if type_ is None:
             self._new_since.pop(request.name, None)
             return DONE
+        self._check_known()
         marks = type_labels(type_.spec)
         devices = self._devices(type_, marks)
         flavors = [flavor for flavor in self.informers.flavors.all() if feeds(flavor, marks)]
@@ -96,6 +97,12 @@ class InstanceTypeStatusReconciler:
         with suppress(NotFound):  # it went while we looked
             await self.writer.converge_status(INSTANCE_TYPES, status, type_)
         return DONE
+
+    def _check_known(self) -> None:
+        """A kind that is not served is something to tell; one that has yet to be read is nothing to judge by."""
+        for informer in (self.informers.queues, self.informers.flavors):
+            if not (informer.synced or informer.missing):
+                raise TryAgainError(f"{informer} is still being read")
 
     def _patience_left(self, type_: InstanceType, report: PhaseReport) -> float:
         if type_.status is not None or report.phase is not Phase.ACTIVATING:

@@ -6,7 +6,7 @@ import pytest
 
 from gpustack_op.api.worker import INSTANCE_TYPES
 from gpustack_op.operator.instance_type_status import PATIENCE, InstanceTypeStatusReconciler
-from gpustack_op.runtime.controller import DONE, Request, Result
+from gpustack_op.runtime.controller import DONE, Request, Result, TryAgainError
 from tests.builders import cluster_queue, instance_type
 from tests.memory_cluster import MemoryCluster
 
@@ -57,3 +57,10 @@ async def test_a_type_that_showed_something_before_shows_the_next_at_once(stand:
     stand.patch(INSTANCE_TYPES, "a-type", {"status": {"phase": "Active"}})
     assert await stand.reconciler.reconcile(POOL) == DONE
     assert stand.phase() == "Activating"
+
+
+async def test_nothing_is_judged_by_a_queue_cache_that_is_still_being_read(stand: Stand) -> None:
+    stand.informers.queues._synced.clear()
+    with pytest.raises(TryAgainError, match="clusterqueues.kueue.x-k8s.io is still being read"):
+        await stand.reconciler.reconcile(POOL)
+    assert stand.phase() is None
