@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from devcluster.handle import RunningCluster
 from devcluster.kubectl import Kubectl
 from gpustack_op.runtime.client import Client
 from tests.e2e.looking import NODES, Looking
@@ -14,6 +15,7 @@ from tests.e2e.waiting import eventually
 from tests.e2e.walkthrough import Walkthrough
 
 POOL = "gpustack--nvidia-tesla-t4-linux-amd64"
+FLAVOR = "gpustack--intel-xeon-platinum-8259cl--nvidia-tesla-t4-linux-amd64-1d"
 CARD = "nvidia.com/gpu"
 NODE = "node-t4-a"
 
@@ -34,33 +36,49 @@ async def advertised(kubectl: Kubectl, client: Client) -> AsyncIterator[None]:
     await eventually(allocatable, "1")
     yield
     await advertise("null")
-    await eventually(allocatable, "None")
 
 
 @pytest.fixture
 async def learner(walkthrough: Walkthrough, advertised: None, client: Client) -> AsyncIterator[QueuedPod]:
-    """A Pod that asks for a whole card, with its quota reserved."""
+    """A Pod that asks for the node's card, while the node takes nothing."""
     learner = QueuedPod("learner", walkthrough.kubectl, Looking(client))
-    await learner.create(pool=POOL, requests={CARD: "1"})
+    await walkthrough.kubectl("cordon", NODE)
+    try:
+        await learner.create(pool=POOL, requests={CARD: "1"}, node=NODE)
+        await eventually(learner.workload)
+        yield learner
+    finally:
+        await learner.delete()
+        await walkthrough.kubectl("uncordon", NODE)
+
+
+@pytest.fixture
+async def nobody_judges(learner: QueuedPod, cluster: RunningCluster) -> AsyncIterator[None]:
+    """The operator is away, but its webhook has let the Pod in before."""
+    await cluster.stop_part("operator")
+    yield
+    await cluster.restart("operator")
+
+
+@pytest.mark.usefixtures("nobody_judges")
+async def test_without_a_verdict_a_card_is_reserved_and_nothing_more(
+    learner: QueuedPod, kubectl: Kubectl, cluster: RunningCluster
+) -> None:
+    await kubectl("uncordon", NODE)
     await eventually(learner.conditions, when=lambda conditions: conditions.get("QuotaReserved") == "True")
-    yield learner
-    await learner.delete()
-    await walkthrough.shows("initial", "instancetype")
 
-
-async def test_a_card_is_charged_in_credits(learner: QueuedPod) -> None:
     status = (await learner.workload())["status"]
     [assigned] = status["admission"]["podSetAssignments"]
     assert assigned["resourceUsage"] == {"credits.gpustack.ai/nvidia": "1600k"}
-    assert assigned["flavors"] == {
-        "credits.gpustack.ai/nvidia": "gpustack--intel-xeon-platinum-8259cl--nvidia-tesla-t4-linux-amd64-1d"
-    }
-
-
-async def test_nothing_admits_it_without_the_check(learner: QueuedPod) -> None:
-    [check] = (await learner.workload())["status"]["admissionChecks"]
+    assert assigned["flavors"] == {"credits.gpustack.ai/nvidia": FLAVOR}
+    [check] = status["admissionChecks"]
     assert (check["name"], check["state"]) == ("gpustack-node-devices", "Pending")
+
     with pytest.raises(AssertionError, match="not so within"):
         await eventually(learner.conditions, when=lambda conditions: conditions.get("Admitted") == "True", within=4)
     assert "kueue.x-k8s.io/admission" in await learner.gates()
     assert await learner.bound_to() == ""
+
+    await cluster.restart("operator")
+    await eventually(learner.bound_to, NODE)
+    assert (await learner.conditions())["Admitted"] == "True"
