@@ -149,7 +149,7 @@ class AdmissionJudge:
 
     def _inputs(self, workload: Workload, nodes: Mapping[str, NodeSight]) -> Inputs:
         flavors = {flavor.name: flavor for flavor in self.informers.flavors.all()}
-        others = self.unseen.overlaid(self.informers.workloads.all())
+        others = [each for each in self.unseen.overlaid(self.informers.workloads.all()) if holds_cards(each)]
         return Inputs(workload=workload, nodes=nodes, flavors=flavors, others=others)
 
     # --- Held, and let back in
