@@ -1,14 +1,15 @@
-"""What an agent watches: its own node's objects and one setting, each by name: four objects at the most."""
+"""What an agent watches: its own node's objects and one setting, each by name; and, to give out cards, its Pods."""
 
 from __future__ import annotations
 
 import asyncio
 
 from gpustack_op.agent.recovery_setting import RECOVERY_SETTING, recovery_period
-from gpustack_op.api.core import NODES, Node
+from gpustack_op.api.core import NODES, PODS, Node, Pod
 from gpustack_op.api.nfd import NODE_FEATURES, NodeFeature
 from gpustack_op.api.worker import DEVICES, SETTINGS, Devices
 from gpustack_op.runtime.cache import Caches
+from gpustack_op.runtime.informer import Informer
 from gpustack_op.runtime.selector import Selector
 from gpustack_op.scheduling import names
 
@@ -23,6 +24,10 @@ class AgentInformers:
         self.node_features = caches.informer(NODE_FEATURES, _named(names.agent_feature(node), namespace))
         self.all_devices = caches.informer(DEVICES, _named(node))
         self.settings = caches.informer(SETTINGS, _named(RECOVERY_SETTING, namespace))
+
+    def watch_pods(self, caches: Caches) -> Informer[Pod]:
+        """The Pods of the node; watched from now on."""
+        return caches.informer(PODS, Selector(fields=f"spec.nodeName={self.node_name}"))
 
     def node(self) -> Node | None:
         return self.nodes.get(self.node_name)

@@ -12,16 +12,16 @@ Promises  what is deleted or edited is put back; an account outlives its Devices
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from gpustack_op.agent import bodies
 from gpustack_op.agent.devices_writer import DevicesWriter
-from gpustack_op.agent.ledger import kept_ledger, rows_of
+from gpustack_op.agent.ledger import kept_ledger, ledger_json, rows_of
 from gpustack_op.agent.sight import Sight
 from gpustack_op.api.core import NODES, Node
 from gpustack_op.api.nfd import NODE_FEATURES, NodeFeature
-from gpustack_op.api.worker import DeviceGroup, Devices, LedgerRow
+from gpustack_op.api.worker import DeviceGroup, Devices, LedgerGroup, LedgerRow
 from gpustack_op.runtime.apply import Owned, Writer
 from gpustack_op.runtime.controller import DONE, Request, Result
 from gpustack_op.scheduling.device_groups import device_groups
@@ -39,8 +39,16 @@ class Cluster(Protocol):
     def devices(self) -> Devices | None: ...
 
 
+Settle = Callable[[], Awaitable[Sequence[LedgerGroup] | None]]
+"""Gives the accounts as they are now; None where nobody knows better than the last report."""
+
+
+async def nobody_settles() -> None:
+    """For an agent that gives out no cards."""
+
+
 class Reporter:
-    """`with_memory` gives every group's id its memory size."""
+    """`with_memory` gives every group's id its memory size. `settle` computes the accounts."""
 
     name = "reporter"
 
@@ -51,12 +59,14 @@ class Reporter:
         devices_writer: DevicesWriter,
         sight: Callable[[], Sight | None],
         *,
+        settle: Settle = nobody_settles,
         with_memory: bool = False,
     ) -> None:
         self._cluster = cluster
         self._writer = writer
         self._devices_writer = devices_writer
         self._sight = sight
+        self._settle = settle
         self._with_memory = with_memory
         self._rows: dict[str, LedgerRow] = {}
 
@@ -84,7 +94,8 @@ class Reporter:
         present = await self._devices_writer.converge_spec(body, present, ours=sight.manufacturers) or present
         if present is not None:
             self._remember(rows_of(present), groups)
-            ledger = kept_ledger(groups, self._rows)
+            settled = await self._settle()
+            ledger = kept_ledger(groups, self._rows) if settled is None else ledger_json(settled)
             await self._devices_writer.converge_ledger(ledger, present, ours=sight.manufacturers)
 
     def _remember(self, rows: dict[str, LedgerRow], groups: tuple[DeviceGroup, ...]) -> None:

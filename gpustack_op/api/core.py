@@ -23,9 +23,14 @@ class NodeCondition(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=
     status: str = ""
 
 
+class NodeInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    container_runtime_version: str = ""
+
+
 class NodeStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     capacity: dict[str, str] | None = None
     conditions: tuple[NodeCondition, ...] | None = None
+    node_info: NodeInfo = NodeInfo()
 
 
 class Node(KubeObject, frozen=True, gc=False, kw_only=True):

@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpustack_op.agent.announcements import Announcements
 from gpustack_op.agent.detector.base import Detector
@@ -16,8 +17,9 @@ from gpustack_op.agent.detector.registry import DETECTORS, OptionError, Options,
 from gpustack_op.agent.devices_writer import DevicesWriter
 from gpustack_op.agent.informers import AgentInformers
 from gpustack_op.agent.monitor import Monitor
+from gpustack_op.agent.plugin.ground import Cluster, Machine
 from gpustack_op.agent.preflight import KUBELET, LOCKS, STATE, Folders, Preflight
-from gpustack_op.agent.reporter import Reporter
+from gpustack_op.agent.reporter import Reporter, nobody_settles
 from gpustack_op.api.worker import GROUP, SETTINGS_GROUP
 from gpustack_op.runtime import logging
 from gpustack_op.runtime.apply import Writer
@@ -30,6 +32,9 @@ from gpustack_op.runtime.events import Recorder
 from gpustack_op.runtime.manager import Manager, ManagerOptions, TaskDiedError, split_address
 from gpustack_op.runtime.metrics import Metrics
 from gpustack_op.scheduling.names import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from gpustack_op.agent.plugin.wiring import DevicePlugin
 
 FIELD_MANAGER = "gpustack-agent"
 
@@ -87,8 +92,14 @@ def _detector(options: argparse.Namespace) -> Detector:
 
 
 def _preflight(options: argparse.Namespace, cards: Detector) -> Preflight:
-    folders = Folders(options.kubelet_root, options.state_dir, options.lock_dir)
-    return Preflight(cards, folders if DETECTORS[options.detector].finds_cards else None)
+    return Preflight(cards, _folders(options) if DETECTORS[options.detector].finds_cards else None)
+
+
+def _folders(options: argparse.Namespace) -> Folders | None:
+    """None for an agent that gives out no cards."""
+    if options.kubelet_root is None:
+        return None
+    return Folders(options.kubelet_root, options.state_dir, options.lock_dir)
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -106,7 +117,12 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     given("--inventory", type=Path, metavar="FILE", help="machine that --detector simulated reports, read on change")
     given("--nvml-library", type=Path, metavar="FILE", help="library that --detector nvidia loads [libnvidia-ml.so.1]")
     given("--no-pci-check", action="store_true", help="load it although no such card is on the PCI bus")
-    given("--kubelet-root", type=Path, default=KUBELET, metavar="DIR", help=f"the kubelet's folder [{KUBELET}]")
+    given(
+        "--kubelet-root",
+        type=lambda text: Path(text) if text else None,
+        metavar="DIR",
+        help=f"the kubelet's folder, as a rule {KUBELET}; empty: cards are reported and not given out [empty]",
+    )
     given("--state-dir", type=Path, default=STATE, metavar="DIR", help=f"what must outlive the agent [{STATE}]")
     given(
         "--lock-dir",
@@ -148,15 +164,29 @@ def build(options: argparse.Namespace, client: Client, cards: Detector, metrics:
     metrics.registry.register(CacheCollector(caches))
     informers = AgentInformers(caches, node=options.node, namespace=options.namespace)
     recorder = Recorder(client, controller="gpustack.ai/agent", instance=options.node, metrics=metrics)
-    monitor = Monitor(cards, informers, Announcements(recorder, informers.node), wake=lambda: reporter.enqueue(request))
+
+    def noticed() -> None:
+        if given_out:
+            given_out.stirred()
+        reporter.enqueue(request)
+
+    monitor = Monitor(cards, informers, Announcements(recorder, informers.node), wake=noticed)
     request = Request(options.node)
+    with_memory = os.environ.get("GPUSTACK_DEVICES_GROUP_ID_WITH_MEMORY") == "true"
+    given_out = _device_plugin(
+        _folders(options),
+        Machine(cards, lambda: monitor.sight, with_memory=with_memory),
+        Cluster(client, caches, informers, recorder, metrics),
+        wake=lambda: reporter.enqueue(request),
+    )
     reporter = Controller(
         Reporter(
             informers,
             Writer(client, FIELD_MANAGER),
             DevicesWriter(client, FIELD_MANAGER),
             lambda: monitor.sight,
-            with_memory=os.environ.get("GPUSTACK_DEVICES_GROUP_ID_WITH_MEMORY") == "true",
+            settle=given_out.bookkeeper.settle if given_out else nobody_settles,
+            with_memory=with_memory,
         ),
         [
             primary(informers.nodes),
@@ -174,7 +204,20 @@ def build(options: argparse.Namespace, client: Client, cards: Detector, metrics:
     manager.add_controller(reporter)
     manager.add_runnable(recorder)
     manager.add_runnable(monitor)
+    for runnable in given_out.runnables if given_out else ():
+        manager.add_runnable(runnable)
     return Parts(manager, monitor)
+
+
+def _device_plugin(
+    folders: Folders | None, machine: Machine, cluster: Cluster, wake: Callable[[], None]
+) -> DevicePlugin | None:
+    """gRPC costs memory and is loaded only where cards are given out."""
+    if folders is None:
+        return None
+    from gpustack_op.agent.plugin.node import node_device_plugin  # noqa: PLC0415
+
+    return node_device_plugin(folders, machine, cluster, wake)
 
 
 if __name__ == "__main__":
