@@ -17,6 +17,7 @@ from devcluster.cluster import Scope
 from devcluster.compile import Progress
 from devcluster.errors import ClusterError, NotUpError
 from devcluster.handle import RunningCluster
+from devcluster.oracle import oracle
 from devcluster.paths import DEFAULT_NAME, MACHINES, NAME_VARIABLE, Layout, selected_name
 from devcluster.supervisor import PartStatus
 
@@ -34,6 +35,7 @@ def _say(text: str) -> None:
 def _build(_options: argparse.Namespace) -> None:
     for folder in build(Progress()).folders.values():
         print(folder)
+    print(oracle(Progress()).parent)
 
 
 def _up(options: argparse.Namespace) -> None:

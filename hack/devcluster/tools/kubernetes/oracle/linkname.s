@@ -1,0 +1,1 @@
+// An assembly file in the package lets it declare functions without a body.
