@@ -1,7 +1,7 @@
 """The state of the node's cards as this process knows it: inventory, Pods, what is in flight, and the kubelet's doubts.
 
-Guarantees   `standing` is computed whole each time it is asked for; nothing is counted on. It is None as long as either
-             the cards or the Pods are not known, and then nothing is given out.
+Guarantees   `standing` is computed whole, nothing is counted on; `told` once for each piece of news. Both are None as
+             long as either the cards or the Pods are not known, and then nothing is given out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from gpustack_op.scheduling.records import ContainerRecord
 Groups = Callable[[], Sequence[DeviceGroup] | None]
 """The node's cards; None as long as they are not known."""
 
+REMEMBERED = 1024
+"""Pods whose records are kept as they were read; a node runs a tenth of that."""
+
 
 class Books:
     def __init__(
@@ -39,10 +42,21 @@ class Books:
         self.reservations = reservations or Reservations()
         self.disagreements: Sequence[Disagreement] = ()
         self.news = News()
+        self._read: dict[str, tuple[Pod, PodClaim]] = {}
+        self._told: tuple[int, Standing | None] | None = None
 
     def claims(self, pods: Iterable[Pod] | None = None) -> list[PodClaim]:
         """With what is in flight."""
-        return self.reservations.over(map(claim_of, self.pods.pods() if pods is None else pods))
+        return self.reservations.over(map(self._claim, self.pods.pods() if pods is None else pods))
+
+    def _claim(self, pod: Pod) -> PodClaim:
+        """Records are read once for each version of a Pod."""
+        known = self._read.get(pod.uid)
+        if known is None or known[0] is not pod:
+            if len(self._read) >= REMEMBERED:
+                self._read.clear()
+            known = self._read[pod.uid] = pod, claim_of(pod)
+        return known[1]
 
     def record_of(self, pod: Pod, container: str) -> ContainerRecord | None:
         """What the container holds but for what is in flight: what is owed to it, else what its Pod says."""
@@ -51,6 +65,12 @@ class Books:
             return owed.record
         known = next((each for each in self.pods.pods() if each.uid == pod.uid), pod)
         return claim_of(known).record.get(container)
+
+    def told(self) -> Standing | None:
+        """The standing as of the last news, for all who tell of it."""
+        if self._told is None or self._told[0] != self.news.number:
+            self._told = self.news.number, self.standing()
+        return self._told[1]
 
     def standing(self) -> Standing | None:
         groups = self.groups()

@@ -47,7 +47,7 @@ class Desk:
         self._offer = offer
 
     def listed(self) -> tuple[Listed, ...] | None:
-        standing = self._counter.books.standing()
+        standing = self._counter.books.told()
         return listed(standing, self._offer.row.id, self._offer.family) if standing else None
 
     async def preferred(self, available: list[str], must: list[str], size: int) -> list[str]:

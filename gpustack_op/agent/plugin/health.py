@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpustack_op.agent.plugin.tokens import Token, cards_in, tokens_of
+from gpustack_op.agent.plugin.tokens import cards_in, written_tokens
 from gpustack_op.api.worker import Card, DeviceGroup
 from gpustack_op.scheduling.claims import PodClaim, charged
 from gpustack_op.scheduling.ledger import Ledger
@@ -48,11 +48,11 @@ def listed(standing: Standing, manufacturer: str, family: Family) -> tuple[Liste
         return _partitioned(standing, manufacturer)
     held = held_tokens(standing.claims, family)
     others = set(_held_otherwise(standing, family)) if family is not Family.VISIBILITY else set()
-    return tuple(
-        Listed(text, text in held or not (card.status.unhealthy or card.id in others), _numa(card))
-        for group, card in cards_in(standing.groups, manufacturer)
-        for text in _written(tokens_of(group, card, family))
-    )
+    found: list[Listed] = []
+    for group, card in cards_in(standing.groups, manufacturer):
+        is_well, numa = not (card.status.unhealthy or card.id in others), _numa(card)
+        found += (Listed(text, is_well or text in held, numa) for text in written_tokens(group, card, family))
+    return tuple(found)
 
 
 def held_tokens(claims: Iterable[PodClaim], family: Family) -> frozenset[str]:
@@ -82,13 +82,9 @@ def _partitioned(standing: Standing, manufacturer: str) -> tuple[Listed, ...]:
     rows = standing.ledger.rows
     off = {*standing.withheld, *standing.ledger.disputed}
     room = partition_room(Account(card, rows.get(card.id)) for _group, card in cards if card.id not in off)
-    texts = [text for group, card in cards for text in _written(tokens_of(group, card, Family.PARTITIONED))]
+    texts = [text for group, card in cards for text in written_tokens(group, card, Family.PARTITIONED)]
     healthy = healthy_tokens(texts, held_tokens(standing.claims, Family.PARTITIONED), room)
     return tuple(Listed(text, text in healthy) for text in texts)
-
-
-def _written(tokens: Iterable[Token]) -> Iterator[str]:
-    return (token.written for token in tokens)
 
 
 def _numa(card: Card) -> int | None:

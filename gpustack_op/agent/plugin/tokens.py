@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpustack_op.api.worker import Card, DeviceGroup
 from gpustack_op.scheduling.credits import CARD, SHARE
@@ -44,6 +45,16 @@ def read(text: str) -> Token:
 
 def tokens_of(group: DeviceGroup, card: Card, family: Family) -> list[Token]:
     return [Token(group.id, card.id, index) for index in _indexes(card, family)]
+
+
+def written_tokens(group: DeviceGroup, card: Card, family: Family) -> tuple[str, ...]:
+    """The same as texts, made once: lists are told often, and their tokens never change."""
+    return _texts(group.id, card.id, _indexes(card, family))
+
+
+@lru_cache(maxsize=4096)
+def _texts(group: str, card: str, indexes: range) -> tuple[str, ...]:
+    return tuple(Token(group, card, index).written for index in indexes)
 
 
 def by_card(tokens: Iterable[Token]) -> dict[str, list[Token]]:
