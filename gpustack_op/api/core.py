@@ -53,6 +53,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="cam
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     node_name: str = ""
+    node_selector: dict[str, str] | None = None
     init_containers: tuple[Container, ...] | None = None
     containers: tuple[Container, ...] | None = None
 

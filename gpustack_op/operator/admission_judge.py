@@ -195,10 +195,12 @@ class AdmissionJudge:
             wait.refused.clear()
 
     async def _pins(self, wait: Wait) -> dict[str, tuple[str, ...]]:
-        """By PodSet where it fits now, as far as it was not refused there; empty when one of them fits nowhere."""
+        """By PodSet where it may go and fits now, unless it was refused there; empty when one of them fits nowhere."""
         nodes = await self.sights.fresh(set(wait.candidates) - wait.refused)
         fits = fitting_nodes(self._inputs(wait.judged, nodes))
-        return fits if all(fits.values()) else {}
+        selectors = {each.name: each.template.spec.node_selector or {} for each in wait.judged.spec.pod_sets or ()}
+        pins = {name: self.sights.selected(hosts, selectors[name]) for name, hosts in fits.items()}
+        return pins if all(pins.values()) else {}
 
     # --- What came unasked
 

@@ -8,9 +8,9 @@ Recovery     A refused or broken list is the caller's failure: nothing is judged
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from gpustack_op.api.core import PODS, Node, Pod
+from gpustack_op.api.core import NODES, PODS, Node, Pod
 from gpustack_op.api.kueue import ClusterQueue, ResourceFlavor
 from gpustack_op.operator.informers import Informers
 from gpustack_op.operator.queue_stages import listed_flavors
@@ -47,6 +47,12 @@ class NodeSights:
             for node in nodes
             if node is not None and any(labels.selects(f.spec.node_labels or {}, node.labels) for f in flavors)
         )
+
+    def selected(self, hosts: Iterable[str], selector: Mapping[str, str]) -> tuple[str, ...]:
+        """Those that a Pod's node selector allows, as far as the cache holds the labels that it names."""
+        known = {key: value for key, value in selector.items() if key.startswith(NODES.labels)}
+        found = ((host, self._node(host)) for host in hosts)
+        return tuple(host for host, node in found if node is not None and labels.selects(known, node.labels))
 
     def _flavors(self, queue: ClusterQueue) -> list[ResourceFlavor]:
         found = (self.informers.flavors.get(listed.name) for listed in listed_flavors(queue))

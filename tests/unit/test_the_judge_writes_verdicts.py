@@ -18,6 +18,7 @@ from gpustack_op.api.kueue import (
     AdmissionChecksStrategy,
     Condition,
     PodSet,
+    PodTemplate,
     ResourceFlavor,
     ResourceFlavorSpec,
     Workload,
@@ -81,7 +82,8 @@ class Stand(MemoryCluster):
 
     def machine(self, name: str, cards: int) -> None:
         status = NodeStatus(conditions=(NodeCondition(type="Ready", status="True"),))
-        self.add(Node(metadata=metadata(name, labels=MARK), status=status))
+        marks = {**MARK, "kubernetes.io/hostname": name}
+        self.add(Node(metadata=metadata(name, labels=marks), status=status))
         group = msgspec.structs.replace(cards_of("t4", cards))
         renamed = tuple(msgspec.structs.replace(card, id=f"{name}/{card.index}") for card in group.accelerators or ())
         group = msgspec.structs.replace(group, accelerators=renamed)
@@ -355,6 +357,24 @@ async def test_the_node_that_refused_it_is_tried_again_once_its_ledger_moves() -
     stand.ends()
     await stand.pass_()
     assert stand.held()[0] is False
+    stand.judge.waiting_for_devices(stand.read(DEVICES, "a"))
+    await stand.pass_()
+    assert stand.affinity() == to("a")
+
+
+async def test_where_its_node_selector_forbids_it_to_go_is_not_tried() -> None:
+    stand = Stand()
+    stand.uses("a", given(whole_entry("a/0")))
+    template = msgspec.structs.replace(
+        ASKED_WHOLE.template.spec, node_selector={"kubernetes.io/hostname": "a", "unknown.example/label": "x"}
+    )
+    asked = msgspec.structs.replace(ASKED_WHOLE, template=PodTemplate(spec=template))
+    stand.came("w", asked, "a")
+    await stand.pass_()
+    stand.evicted()
+    await stand.pass_()
+    assert stand.held() == (False, FULL_A)
+    stand.ends()
     stand.judge.waiting_for_devices(stand.read(DEVICES, "a"))
     await stand.pass_()
     assert stand.affinity() == to("a")
