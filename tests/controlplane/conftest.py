@@ -30,8 +30,9 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
         state.forget(cluster.layout)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def administrator(control_plane: RunningCluster) -> ClientConfig:
+    """Of the control plane that the test asks for: a folder below may have one of its own."""
     return control_plane.administrator
 
 
