@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,11 +25,12 @@ from gpustack_op.agent.preflight import Folders
 from gpustack_op.agent.proto.podresources_pb2 import ContainerDevices, ContainerResources, PodResources
 from gpustack_op.api.core import PODS
 from gpustack_op.runtime.metrics import Metrics
+from gpustack_op.scheduling.manufacturers import Manufacturer, Manufacturers
 from tests.builders import cards_of, given, pod, whole_entry
 from tests.memory_cluster import without_nones
 from tests.runtime.kubelet_double import KubeletDouble
 from tests.runtime.memory_api import MemoryApi
-from tests.runtime.plugin_stand import Cache, ids, slices, whole
+from tests.runtime.plugin_stand import Cache, Tray, ids, slices, whole
 from tests.waiting import until
 
 RESOURCES = [
@@ -44,7 +46,7 @@ WAITS: dict[str, Any] = {"phase": "Pending"}
 class Agent:
     """An agent's device plugin. `settle` is what its reporter does with each pass."""
 
-    def __init__(self, root: Path, api: MemoryApi) -> None:
+    def __init__(self, root: Path, api: MemoryApi, **instead: Any) -> None:
         self.cards = [cards_of("x", 2)]
         self.metrics = Metrics()
         cache = Cache(api)
@@ -52,21 +54,20 @@ class Agent:
         async def read() -> list[Any]:
             return cache.present()
 
-        self.made: DevicePlugin = device_plugin(
-            Surroundings(
-                folders=Folders(root / "kubelet", root / "state", root / "lock"),
-                detector=None,
-                sight=lambda: None,
-                groups=lambda: self.cards,
-                pods=PodBook(cache, read),
-                writer=RecordWriter(api, "agent"),
-                injectors={"nvidia": NvidiaInjector(root / "state", cdi=lambda: False, locks=root / "vgpu")},
-                wake=lambda: None,
-                tell=lambda _pod, _sentence: None,
-                metrics=self.metrics,
-                timing=QUICK,
-            )
+        around = Surroundings(
+            folders=Folders(root / "kubelet", root / "state", root / "lock"),
+            detector=None,
+            sight=lambda: None,
+            groups=lambda: self.cards,
+            pods=PodBook(cache, read),
+            writer=RecordWriter(api, "agent"),
+            injectors={"nvidia": NvidiaInjector(root / "state", cdi=lambda: False, locks=root / "vgpu")},
+            wake=lambda: None,
+            tell=lambda _pod, _sentence: None,
+            metrics=self.metrics,
+            timing=QUICK,
         )
+        self.made: DevicePlugin = device_plugin(replace(around, **instead))
         self.settle = self.made.bookkeeper.settle
 
     @asynccontextmanager
@@ -236,6 +237,20 @@ async def test_one_agent_of_a_node_is_active_and_the_next_takes_over(node: Node)
     assert await following.settle() is not None
     stop.set()
     await asyncio.wait_for(asyncio.gather(*waiting), 10)
+
+
+async def test_an_invented_manufacturer_needs_a_row_and_an_injector(node: Node) -> None:
+    row = Manufacturer("acme", "1234", "acme.com/tpu", "acme", logical_slices=4)
+    agent = Agent(node.root, node.api, manufacturers=Manufacturers([row]), injectors={"acme": Tray()})
+    agent.cards = [cards_of("x", 2, slices=4, manufacturer="acme")]
+    node.add(pod("p", {"acme.com/tpu": "1"}, **WAITS))
+    await node.kubelet.start()
+    async with agent.running():
+        await node.kubelet.listed("acme.com/tpu", "acme.com/tpu.sliced", "device.gpustack.ai/acme.visibility")
+        assert len(node.kubelet.healthy("acme.com/tpu.sliced")) == 8
+        node.admits("p")
+        answer = await node.kubelet.allocate("acme.com/tpu", ids("x/1"))
+        assert dict(answer.envs) == {"CARDS": "x/1"}
 
 
 async def test_a_kubelet_tells_blocks_and_pods_without_devices(node: Node) -> None:
