@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpustack_op.api.kueue import ClusterQueue
@@ -32,8 +32,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReport:
+    """`hearsay` marks what only Kueue says: one that starts complains of everything that it has not read yet."""
+
     phase: Phase
     message: str = ""
+    hearsay: bool = field(default=False, compare=False)
 
 
 def phase_of(situation: Situation) -> PhaseReport:
@@ -56,7 +59,7 @@ def _by_kueue(situation: Situation, queue: ClusterQueue) -> PhaseReport:
         return PhaseReport(Phase.ACTIVE, f"no managed node offers {situation.pool}; nothing is admitted until one does")
     complaint = kueue_complaint(queue)
     if complaint is not None:
-        return PhaseReport(Phase.ACTIVATING, complaint)
+        return PhaseReport(Phase.ACTIVATING, complaint, hearsay=True)
     return PhaseReport(Phase.ACTIVE, _left_out_sentence(situation.left_out))
 
 

@@ -3,7 +3,8 @@
 Owns      the whole status of InstanceTypes.
 Never     writes a spec, nor any other kind.
 Woken by  InstanceType (primary), ClusterQueue of its name, Devices, ResourceFlavors, settings.
-Promises  views follow the ledgers and the queue; a settled cluster sees no write.
+Promises  views follow the ledgers and the queue; a Kueue that restarts shows in no phase; a settled cluster sees no
+          write.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from gpustack_op.scheduling.summary import summary
 PATIENCE = 1.0
 """Seconds that a new type shows nothing while its queue is being made: most are active before anybody looks."""
 
+HEARSAY_PATIENCE = 5.0
+"""Seconds for which Kueue must complain of an active type's queue before it is told. A Kueue that starts takes back
+its complaints within one."""
+
 
 def wanted_status(type_: InstanceType, views: PoolViews, told: dict[str, Any], report: PhaseReport) -> dict[str, Any]:
     return {
@@ -44,6 +49,20 @@ def wanted_status(type_: InstanceType, views: PoolViews, told: dict[str, Any], r
         # An apply that empties a map leaves null behind, which the schema refuses: what is empty is left out.
         **({"detail": told} if told else {}),
     }
+
+
+def patience(type_: InstanceType, report: PhaseReport) -> float:
+    """Seconds that the report must hold before it is told."""
+    if report.phase is not Phase.ACTIVATING:
+        return 0.0
+    if type_.status is None:
+        return PATIENCE
+    return HEARSAY_PATIENCE if report.hearsay and type_.status.get("phase") == Phase.ACTIVE else 0.0
+
+
+def told_before(type_: InstanceType) -> PhaseReport:
+    """What an active type says at present."""
+    return PhaseReport(Phase.ACTIVE, str((type_.status or {}).get("phaseMessage") or ""))
 
 
 def pool_in_words(type_: InstanceType) -> str:
@@ -69,13 +88,13 @@ class InstanceTypeStatusReconciler:
         self.writer = writer
         self.settings = settings
         self.clock = clock
-        self._new_since: dict[str, float] = {}
+        self._passing_since: dict[str, float] = {}
         informers.devices.add_index("accelerator", accelerators_of)
 
     async def reconcile(self, request: Request) -> Result:
         type_ = self.informers.types.get(request.name)
         if type_ is None:
-            self._new_since.pop(request.name, None)
+            self._passing_since.pop(request.name, None)
             return DONE
         self._check_known()
         marks = type_labels(type_.spec)
@@ -91,12 +110,12 @@ class InstanceTypeStatusReconciler:
         told = detail(type_.spec, flavors, devices)
         report = phase_of(self._situation(type_, flavors))
         wait = self._patience_left(type_, report)
-        if wait > 0:
+        if wait > 0 and type_.status is None:
             return Result(requeue_after=wait)
-        status = wanted_status(type_, views, told, report)
+        status = wanted_status(type_, views, told, report if wait <= 0 else told_before(type_))
         with suppress(NotFound):  # it went while we looked
             await self.writer.converge_status(INSTANCE_TYPES, status, type_)
-        return DONE
+        return Result(requeue_after=wait) if wait > 0 else DONE
 
     def _check_known(self) -> None:
         """A kind that is not served is something to tell; one that has yet to be read is nothing to judge by."""
@@ -105,10 +124,12 @@ class InstanceTypeStatusReconciler:
                 raise TryAgainError(f"{informer} is still being read")
 
     def _patience_left(self, type_: InstanceType, report: PhaseReport) -> float:
-        if type_.status is not None or report.phase is not Phase.ACTIVATING:
-            self._new_since.pop(type_.name, None)
+        """Seconds until a report that may yet pass is told; 0 for any other."""
+        wanted = patience(type_, report)
+        if not wanted:
+            self._passing_since.pop(type_.name, None)
             return 0.0
-        return self._new_since.setdefault(type_.name, self.clock()) + PATIENCE - self.clock()
+        return self._passing_since.setdefault(type_.name, self.clock()) + wanted - self.clock()
 
     def _situation(self, type_: InstanceType, flavors: list[ResourceFlavor]) -> Situation:
         queue = self.informers.queues.get(type_.name)
