@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gpustack_op.agent.injection.base import InjectionError
 from gpustack_op.agent.plugin.refusal import RefusalError
+from gpustack_op.agent.plugin.reservations import UNSEEN
 from gpustack_op.runtime.errors import Forbidden
 from gpustack_op.scheduling.manufacturers import Family
 from tests.builders import cards_of, pod
@@ -122,6 +123,7 @@ class World:
         """Nothing leaks: the ledger is what runs."""
         self.stand.api.no_trouble()
         self.stand.cache.catch_up()
+        self.stand.now += UNSEEN + 1  # a Pod that no cache ever showed is waited for until then
         await self.stand.bookkeeper.settle()
         await self.stand.bookkeeper.settle()
         for card in CARDS:

@@ -18,6 +18,7 @@ from gpustack_op.agent.plugin.kubelet import KubeletError, Report
 from gpustack_op.agent.plugin.offer import Offer
 from gpustack_op.agent.plugin.pod_book import PodBook
 from gpustack_op.agent.plugin.record_writer import RecordWriter
+from gpustack_op.agent.plugin.reservations import Reservations
 from gpustack_op.agent.plugin.visibility import PartitionNames
 from gpustack_op.api.core import PODS, Pod
 from gpustack_op.api.worker import DeviceGroup, LedgerRow
@@ -84,6 +85,12 @@ class Cache:
     def __init__(self, api: MemoryApi) -> None:
         self._api = api
         self._frozen: list[Pod] | None = None
+        self._frozen_at = 0
+
+    @property
+    def processed(self) -> int:
+        """The version up to which it has been told everything."""
+        return self._frozen_at if self._frozen is not None else self._api._version
 
     def all(self) -> list[Pod]:
         return self.present() if self._frozen is None else self._frozen
@@ -94,7 +101,7 @@ class Cache:
         ]
 
     def lag(self) -> None:
-        self._frozen = self.present()
+        self._frozen, self._frozen_at = self.present(), self._api._version
 
     def catch_up(self) -> None:
         self._frozen = None
@@ -124,12 +131,15 @@ class Stand:
         self.tray = Tray()
         self.metrics = Metrics()
         self.told: list[str] = []
+        self.now = 1000.0
         self.partitions = {"nvidia": partitions} if partitions else {}
         self.restart()
 
     def restart(self, *, patience: float = 5.0) -> None:
         """A new process: nothing in memory survives."""
-        self.books = Books(lambda: self.groups, PodBook(self.cache, self._read))
+        self.books = Books(
+            lambda: self.groups, PodBook(self.cache, self._read), reservations=Reservations(lambda: self.now)
+        )
         finder = Finder(self.books, self.kubelet, again=0)
         writer = RecordWriter(self.api, "agent", pause=0, patience=patience)
         instruments = Instruments(self.metrics)

@@ -1,7 +1,8 @@
 """Finds the container for which the kubelet calls.
 
 Guarantees   The kubelet is asked once, and once more after `AGAIN` seconds together with the API server: the cache may
-             not show the Pod yet. Then the best guess is taken. A kubelet that cannot be asked is a refusal.
+             not show the Pod yet, as when the kubelet lists one that it lacks. Then the best guess is taken. A kubelet
+             that cannot be asked is a refusal.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Finder:
         pods: Sequence[Pod] = self._books.pods.pods()
         with watch.outside():
             report = await self._asked()
-        one = self._waiting(offer, tokens, pods, report) if report else None
+        # A Pod that only the kubelet knows may be the very one: then no other is taken for it.
+        known = report is not None and _knows(pods, report)
+        one = self._waiting(offer, tokens, pods, report) if report and known else None
         if one is None or report is None:
             with watch.outside():
                 await asyncio.sleep(self._again)
@@ -115,6 +118,11 @@ class Finder:
     ) -> Candidate | None:
         feasible = _feasible(offer, tokens, sites_of(self._books.groups() or ()), claims)
         return identified(found, wait, is_claimed=_claimed(claims), is_feasible=feasible)
+
+
+def _knows(pods: Iterable[Pod], report: Report) -> bool:
+    """Whether every Pod that the kubelet lists is among these."""
+    return report.pods.keys() <= {(pod.namespace, pod.name) for pod in pods}
 
 
 def _claimed(claims: Iterable[PodClaim]) -> Callable[[Candidate], bool]:

@@ -1,6 +1,7 @@
 """The node's Pods, as the cache has them and, where that may lag, as the API server does.
 
-Guarantees   A Pod that was read past the cache stays known until the cache shows it or a later reading does not.
+Guarantees   A Pod that was read past the cache stays known until the cache shows it or has passed it, or a later
+             reading does not show it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Protocol
 from gpustack_op.api.core import PODS, Pod
 from gpustack_op.runtime.client import Client
 from gpustack_op.runtime.selector import Selector
+from gpustack_op.runtime.versions import number
 
 
 class PodCache(Protocol):
@@ -18,6 +20,8 @@ class PodCache(Protocol):
 
     @property
     def synced(self) -> bool: ...
+    @property
+    def processed(self) -> int | None: ...
     def all(self) -> list[Pod]: ...
 
 
@@ -46,9 +50,15 @@ class PodBook:
 
     def pods(self) -> list[Pod]:
         present = self._cache.all()
-        for pod in present:
-            self._ahead.pop(pod.uid, None)
+        if self._ahead:
+            cached = {pod.uid for pod in present}
+            self._ahead = {u: pod for u, pod in self._ahead.items() if u not in cached and not self._is_behind(pod)}
         return [*present, *self._ahead.values()]
+
+    def _is_behind(self, pod: Pod) -> bool:
+        """The cache has passed the version in which the Pod was read, and does not have it: it is gone."""
+        version, processed = number(pod.metadata.resource_version), self._cache.processed
+        return version is not None and processed is not None and version <= processed
 
     async def fresh(self) -> list[Pod]:
         """As they are now; an ApiError, or an error of the network, if they cannot be read."""

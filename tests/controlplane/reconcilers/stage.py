@@ -13,7 +13,7 @@ import msgspec
 
 from gpustack_op.api.core import SECRETS
 from gpustack_op.api.meta import KubeObject, Resource
-from gpustack_op.api.worker import SETTINGS
+from gpustack_op.api.worker import INSTANCE_TYPES, SETTINGS
 from gpustack_op.operator import controllers
 from gpustack_op.operator.controllers import Parts
 from gpustack_op.operator.informers import Informers
@@ -151,9 +151,14 @@ class Stage:
         return found
 
     async def settle(self) -> None:
-        """Until reconciling everything once more writes nothing."""
-        while await self.reconcile_everything():
+        """Until every type has told its state, and reconciling everything once more writes nothing."""
+        while await self.reconcile_everything() or not await self._types_have_told():
             pass
+
+    async def _types_have_told(self) -> bool:
+        """A new type may take its time to say what it waits for."""
+        types = await self.people.list(INSTANCE_TYPES)
+        return "instance-type-status" not in self.controllers or all(type_.status for type_ in types)
 
     async def reconcile_everything(self) -> list[str]:
         """Wakes every key of every controller and waits for the end of it; the writes that it took."""
