@@ -10,7 +10,7 @@ Recovery     What could not be removed in time is named, and a second run goes o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,10 +61,11 @@ class Cleanup:
         await self._request_end_of_types()
         drained = await self._remove_queues()
         await self._release_types()
-        for kind in self._leftovers():
+        leftovers = self._leftovers()
+        for kind in leftovers:
             await self._remove(kind)
         await self._unmark_nodes()
-        return drained
+        return drained and await self._are_gone(leftovers)
 
     def _leftovers(self) -> list[Kind]:
         """What leans on nothing of ours any more, once the queues are gone."""
@@ -99,6 +100,20 @@ class Cleanup:
             await asyncio.sleep(PAUSE)
         return True
 
+    async def _are_gone(self, kinds: Sequence[Kind]) -> bool:
+        """Kueue lets go of a flavor or topology a moment after what used it went."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.patience
+        while left := [ours for kind in kinds for ours in await self._ours(kind)]:
+            if loop.time() > deadline:
+                self.say(f"still there after {self.patience:g} s: {_listed(left)}; run it again")
+                return False
+            await asyncio.sleep(PAUSE)
+        return True
+
+    async def _ours(self, kind: Kind) -> list[Any]:
+        return [each for each in await self._all(_partial(kind.resource), kind.namespace) if kind.ours(each)]
+
     async def _drain(self, queue: Any) -> None:
         if queue.spec.stop_policy != "HoldAndDrain":
             patch = {"metadata": {"uid": queue.uid}, "spec": {"stopPolicy": "HoldAndDrain"}}
@@ -123,12 +138,10 @@ class Cleanup:
 
     async def _remove(self, kind: Kind) -> None:
         resource = _partial(kind.resource)
-        removed = []
-        for present in await self._all(resource, kind.namespace):
-            if kind.ours(present) and not present.deleting:
-                with suppress(NotFound):
-                    await self.client.delete(resource, present.name, present.namespace, uid=present.uid)
-                removed.append(present)
+        removed = [present for present in await self._ours(kind) if not present.deleting]
+        for present in removed:
+            with suppress(NotFound):
+                await self.client.delete(resource, present.name, present.namespace, uid=present.uid)
         if removed:
             self.say(f"{resource.kind}: removed {_listed(removed)}")
 

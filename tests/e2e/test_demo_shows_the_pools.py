@@ -28,7 +28,9 @@ class Demo:
     async def start(self, *arguments: str, command: str = "demo") -> Process:
         environment = {**os.environ, NAME_VARIABLE: self.layout.name}
         program = REPOSITORY / "hack" / command
-        return await asyncio.create_subprocess_exec(program, *arguments, stdout=PIPE, stderr=PIPE, env=environment)
+        # Where the tests run as a shell's background job they ignore SIGINT, and so would what they start.
+        line = ("env", "--default-signal=INT", str(program), *arguments)
+        return await asyncio.create_subprocess_exec(*line, stdout=PIPE, stderr=PIPE, env=environment)
 
     async def run(self, *arguments: str, command: str = "demo") -> tuple[int | None, str, str]:
         return await ended(await self.start(*arguments, command=command))
