@@ -257,4 +257,5 @@ async def test_cards_with_unwieldy_names_and_a_broken_one_each_find_their_place(
         assert await stage.until(lambda: stage.notes("AcceleratorBroken")) == [
             f'{inventory}: accelerators[4] (GPU-5): memoryMib "lots": write a whole number or null; it is not given out'
         ]
+        await stage.settle()
         assert await stage.reconcile_everything() == []
