@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gpustack_op.api.core import Namespace
+from gpustack_op.scheduling.kueue_config import KUEUE_NAMESPACE, NFD_NAMESPACE
 
 CLOSED_PREFIX = "kube-"
-KUEUE_NAMESPACE = "kueue-system"
-NFD_NAMESPACE = "nfd"
 
 
 def is_open(namespace: Namespace, system_namespace: str) -> bool:

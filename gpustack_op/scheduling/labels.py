@@ -36,7 +36,6 @@ PART_OF = "app.kubernetes.io/part-of"
 DERIVED_FROM_NODE = "schedule.gpustack.ai/derived-from-node"
 QUEUE_ENTRANCE = "schedule.gpustack.ai/queue-entrance"
 QUEUE_ANNOTATION = "schedule.gpustack.ai/queue"
-EMPTY_PLAN_HOLD = "topology.gpustack.ai/empty-plan-hold"
 CONTROLLED_FINALIZER = "gpustack.ai/controlled"
 
 # On Pods.

@@ -8,7 +8,7 @@ from gpustack_op.api.core import PODS
 from gpustack_op.api.kueue import WORKLOADS
 from gpustack_op.api.worker import INSTANCE_TYPE_FLAVORS, INSTANCE_TYPES, SETTINGS
 from gpustack_op.operator.informers import Informers
-from gpustack_op.operator.namespaces import CLOSED_PREFIX, KUEUE_NAMESPACE, NFD_NAMESPACE
+from gpustack_op.operator.namespaces import CLOSED_PREFIX
 from gpustack_op.operator.webhooks.fronting import Fronting
 from gpustack_op.operator.webhooks.identity import OwnIdentity
 from gpustack_op.operator.webhooks.instance_type import InstanceTypeWebhook
@@ -24,6 +24,7 @@ from gpustack_op.runtime.manager import Manager
 from gpustack_op.runtime.webhook.keeper import CertificateKeeper, Plan, always
 from gpustack_op.runtime.webhook.registration import Address, Hook, Registration, mutating, validating
 from gpustack_op.runtime.webhook.server import Bind, WebhookServer, server_tls
+from gpustack_op.scheduling.kueue_config import KUEUE_NAMESPACE, NFD_NAMESPACE
 from gpustack_op.scheduling.labels import KUEUE_QUEUE_NAME
 
 MUTATION = "gpustack-worker-mutation"
